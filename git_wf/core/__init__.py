@@ -1,0 +1,1 @@
+"""What things are, and what follows from what: no input or output, no clock, no environment."""

@@ -1,0 +1,155 @@
+"""Ids, and every ref and path that is made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NewType
+from urllib.parse import quote
+
+RunId = NewType("RunId", str)
+Oid = NewType("Oid", str)
+RefName = NewType("RefName", str)
+
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID = re.compile(rf"[0-7][{CROCKFORD}]{{25}}")
+_PREFIX = re.compile(rf"[{CROCKFORD}]{{4,26}}", re.IGNORECASE)
+_NODE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+DEFAULT_NAMESPACE = "wf"
+META_NAMESPACE = "refs/wf/meta"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether `text` is a ULID in its canonical, upper-case form."""
+    return _ULID.fullmatch(text) is not None
+
+
+def is_run_prefix(text: str) -> bool:
+    """Whether `text` could be the beginning of a run id: 4 to 26 Crockford digits, any case."""
+    return _PREFIX.fullmatch(text) is not None
+
+
+def is_node_id(text: str) -> bool:
+    return _NODE_ID.fullmatch(text) is not None
+
+
+def is_namespace(text: str) -> bool:
+    return _NAMESPACE.fullmatch(text) is not None
+
+
+def ulid(milliseconds: int, randomness: bytes) -> str:
+    """The ULID of a moment (milliseconds since 1970) and ten bytes of randomness."""
+    assert len(randomness) == 10, len(randomness)
+    number = (milliseconds << 80) | int.from_bytes(randomness, "big")
+    return "".join(CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def operation_id(milliseconds: int, *seed: str) -> str:
+    """The id of an operation on refs: a ULID whose random part is a digest of what it does.
+
+    The same operation on the same state at the same moment has the same id, so that the script
+    that `--dry-run` prints and the command itself make the same refs.
+    """
+    digest = hashlib.sha256("\0".join(seed).encode()).digest()
+    return ulid(milliseconds, digest[:10])
+
+
+def visit_name(node: str, visit: int) -> str:
+    return f"{node}@{visit}"
+
+
+def trace_name(node: str, visit: int) -> str:
+    """The directory of a visit's trace below `nodes/`."""
+    return node if visit == 1 else f"{node}-visit_{visit}"
+
+
+def safe_component(text: str) -> str:
+    """A free text as one component of a path or ref, percent-encoded injectively."""
+    encoded = quote(text, safe="").replace(".", "%2E").replace("~", "%7E")
+    return encoded or "%"
+
+
+def folded_components(nodes: Iterable[str]) -> dict[str, str]:
+    """Node id → ref component. Upper-case letters are percent-encoded where a twin exists.
+
+    On a file system that ignores case, `Fix` and `fix` would be one file.
+    """
+    names = list(nodes)
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name.lower()] = seen.get(name.lower(), 0) + 1
+    return {
+        name: name
+        if seen[name.lower()] == 1
+        else re.sub(r"[A-Z]", lambda found: f"%{ord(found[0]):02X}", name)
+        for name in names
+    }
+
+
+@dataclass(frozen=True)
+class Names:
+    """Every ref, subject and trailer key of one namespace (`wf`, unless `wf.namespace` says else)."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    meta_namespace: str | None = None
+
+    @property
+    def run_namespace(self) -> str:
+        """The directory of the run branches, below `refs/heads/`."""
+        return f"{self.namespace}/run"
+
+    @property
+    def meta_root(self) -> str:
+        return self.meta_namespace or f"refs/{self.namespace}/meta"
+
+    @property
+    def old_root(self) -> str:
+        return f"refs/{self.namespace}/old"
+
+    @property
+    def rescue_root(self) -> str:
+        return f"refs/{self.namespace}/rescue"
+
+    @property
+    def trailer_prefix(self) -> str:
+        """`WF` for `wf`, `Fabro` for `fabro`."""
+        if self.namespace == DEFAULT_NAMESPACE:
+            return "WF"
+        return self.namespace[:1].upper() + self.namespace[1:]
+
+    def run_branch(self, run: str) -> RefName:
+        return RefName(f"refs/heads/{self.run_namespace}/{run}")
+
+    def short_branch(self, run: str) -> str:
+        """The run branch as `git switch` takes it."""
+        return f"{self.run_namespace}/{run}"
+
+    def meta_ref(self, run: str) -> RefName:
+        return RefName(f"{self.meta_root}/{run}")
+
+    def old_ref(self, run: str, operation: str, side: str) -> RefName:
+        assert side in ("run", "meta"), side
+        return RefName(f"{self.old_root}/{run}/{operation}/{side}")
+
+    def rescue_ref(self, run: str, rescue: str) -> RefName:
+        return RefName(f"{self.rescue_root}/{run}/{rescue}")
+
+    def subject(self, run: str, node: str, status: str) -> str:
+        """The subject of a run commit."""
+        return f"{self.namespace}({run}): {node} ({status})"
+
+    def trailer(self, key: str) -> str:
+        """`Node` → `WF-Node`."""
+        return f"{self.trailer_prefix}-{key}"
+
+    def run_of_ref(self, ref: str) -> RunId | None:
+        """The run that a run branch or metadata ref belongs to."""
+        for root in (f"refs/heads/{self.run_namespace}/", f"{self.meta_root}/"):
+            if ref.startswith(root):
+                rest = ref[len(root) :]
+                return RunId(rest) if rest and "/" not in rest else None
+        return None
