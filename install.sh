@@ -278,6 +278,7 @@ pip_install() {
 # --- where things go -----------------------------------------------------------------------------
 
 set_places() {
+    is_default_place=no
     if [ -n "$prefix" ]; then
         case $prefix in
             /*) ;;
@@ -288,6 +289,7 @@ set_places() {
         bash_dir=$data/bash-completion/completions
     else
         [ -n "${HOME:-}" ] || die "HOME is not set" "name a place: sh install.sh --prefix DIR"
+        is_default_place=yes
         prefix=$HOME/.local
         data=${XDG_DATA_HOME:-$HOME/.local/share}
         bash_dir=${BASH_COMPLETION_USER_DIR:-$data/bash-completion}/completions
@@ -295,7 +297,7 @@ set_places() {
     bin=$prefix/bin
     man_dir=$prefix/share/man
     zsh_dir=$data/zsh/site-functions
-    fish_dir=$data/fish/vendor_completions.d
+    fish_dir=$data/fish
     home=$data/git-wf
     venv=$home/venv
     manifest=$home/installed
@@ -318,7 +320,13 @@ each_link() {
                 name=${name%.bash}
                 "$1" "$file" "bash-completion/completions/$name" "$bash_dir/$name"
                 ;;
-            *.fish) "$1" "$file" "fish/vendor_completions.d/$name" "$fish_dir/$name" ;;
+            *.conf.fish)
+                name=${name%.conf.fish}.fish
+                "$1" "$file" "fish/vendor_conf.d/$name" "$fish_dir/vendor_conf.d/$name"
+                ;;
+            *.fish)
+                "$1" "$file" "fish/vendor_completions.d/$name" "$fish_dir/vendor_completions.d/$name"
+                ;;
             _*) "$1" "$file" "zsh/site-functions/$name" "$zsh_dir/$name" ;;
         esac
     done
@@ -505,6 +513,10 @@ uninstall() {
     fi
     how=$(recorded_way)
     find_environment
+    if [ "$is_default_place" = yes ]; then
+        # The line that `git wf setup` wrote would include a file that nothing looks after.
+        "$bin/git-wf" setup --undo >/dev/null 2>&1 </dev/null || :
+    fi
     uninstall_environment "$how"
     remove_recorded
     say "git-wf is removed; repositories keep their runs"

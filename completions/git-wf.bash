@@ -1,0 +1,117 @@
+# Completion of git-wf for bash, for `git-wf` and, through git's own completion, for `git wf`.
+# Nothing here starts git-wf: verbs and options are written down, run ids come from git.
+# shellcheck shell=bash
+
+# The values that complete the current word go into COMPREPLY.
+__git_wf_words() {
+    local IFS=$' \t\n'
+    # shellcheck disable=SC2207 # the candidates hold no blanks
+    COMPREPLY=($(compgen -W "$1" -- "${cur-}"))
+}
+
+# File names that end as one of the given patterns says, and directories.
+__git_wf_files() {
+    local file pattern
+    local IFS=$'\n'
+    compopt -o filenames 2>/dev/null
+    COMPREPLY=()
+    while read -r file; do
+        if [[ -d $file ]]; then
+            COMPREPLY+=("$file")
+            continue
+        fi
+        for pattern in "$@"; do
+            # shellcheck disable=SC2053 # a pattern on purpose
+            [[ $file == $pattern ]] && COMPREPLY+=("$file")
+        done
+    done < <(compgen -f -- "${cur-}")
+}
+
+# git as the command line says: under git's completion, with its -C and --git-dir.
+__git_wf_git() {
+    if [[ -n ${__git_wf_through_git-} ]]; then
+        __git "$@"
+    else
+        git "$@" 2>/dev/null
+    fi
+}
+
+# __git_wf_runs LEVELS: the run branches without that many leading components.
+__git_wf_runs() {
+    local namespace
+    namespace=$(__git_wf_git config wf.namespace)
+    __git_wf_git for-each-ref --format="%(refname:lstrip=$1)" "refs/heads/${namespace:-wf}/run"
+}
+
+__git_wf_options() {
+    case $1 in
+        run)
+            echo "--goal --goal-file --input --label --dry-run --in-place --dirty --keep-worktree" \
+                "--resume --run-branch --json --quiet --verbose"
+            ;;
+        resume) echo "--keep-worktree --json --quiet --verbose" ;;
+        log | runs | show) echo "--json" ;;
+        rewind) echo "--list --dry-run --json" ;;
+        fork) echo "--list --dry-run --id --json" ;;
+        validate) echo "--json --format --strict --backends" ;;
+        setup) echo "--undo --json" ;;
+    esac
+}
+
+# The value of the option before the cursor; status 1 where that option takes none.
+__git_wf_value() {
+    case ${prev-} in
+        --goal-file | --resume) __git_wf_files '*' ;;
+        --run-branch) __git_wf_words "$(__git_wf_runs 2)" ;;
+        --dirty) __git_wf_words "head refuse" ;;
+        --format) __git_wf_words "text github" ;;
+        --goal | --input | --label | --id) COMPREPLY=() ;;
+        *) return 1 ;;
+    esac
+}
+
+# Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
+_git_wf() {
+    local verbs="run resume log runs show rewind fork validate setup"
+    local verb="" place
+    local __git_wf_through_git=${__git_wf_through_git-yes}
+
+    for ((place = ${__git_cmd_idx:-1} + 1; place < cword; place++)); do
+        if [[ ${words[place]} != -* ]]; then
+            verb=${words[place]}
+            break
+        fi
+    done
+    if [[ -z $verb ]]; then
+        if [[ ${cur-} == -* ]]; then
+            __git_wf_words "--help --version"
+        else
+            __git_wf_words "$verbs"
+        fi
+    elif __git_wf_value; then
+        :
+    elif [[ ${cur-} == -* ]]; then
+        __git_wf_words "$(__git_wf_options "$verb") --help"
+    else
+        case $verb in
+            run | validate) __git_wf_files '*.dot' '*.fabro' '*.gv' '*.toml' ;;
+            log | show | rewind | fork | resume) __git_wf_words "$(__git_wf_runs 4)" ;;
+        esac
+    fi
+    # git's own completion adds no blank after a word, so that it can complete parts of words.
+    if [[ ${#COMPREPLY[@]} -eq 1 && ! -d ${COMPREPLY[0]} ]]; then
+        compopt +o nospace 2>/dev/null
+    fi
+    return 0
+}
+
+# For the command line `git-wf …` itself.
+__git_wf_main() {
+    # shellcheck disable=SC2034 # read by _git_wf
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+    # shellcheck disable=SC2034
+    local words=("${COMP_WORDS[@]}") cword=$COMP_CWORD __git_cmd_idx=0 __git_wf_through_git=""
+    _git_wf
+}
+
+complete -o bashdefault -o default -F __git_wf_main git-wf

@@ -1,0 +1,78 @@
+# Completion of git-wf for fish; fish's own completion of git hands `git wf` over to it.
+# Nothing here starts git-wf: verbs and options are written down, run ids come from git.
+
+# The verb on the command line, if there is one yet.
+function __fish_git_wf_verb
+    set -l words (commandline -opc)
+    for word in $words[2..]
+        string match -q -- '-*' $word; or begin
+            echo $word
+            return 0
+        end
+    end
+    return 1
+end
+
+function __fish_git_wf_is
+    contains -- (__fish_git_wf_verb; or echo '') $argv
+end
+
+function __fish_git_wf_needs_verb
+    not __fish_git_wf_verb >/dev/null
+end
+
+# __fish_git_wf_runs LEVELS: the run branches without that many leading components.
+function __fish_git_wf_runs
+    set -l namespace (git config wf.namespace 2>/dev/null; or echo wf)
+    git for-each-ref --format="%(refname:lstrip=$argv[1])" refs/heads/$namespace/run 2>/dev/null
+end
+
+# Workflow files, and the directories on the way to them.
+function __fish_git_wf_workflows
+    set -l token (commandline -ct)
+    for file in $token*
+        if test -d $file
+            echo $file/
+        else if string match -qr '\.(dot|fabro|gv|toml)$' -- $file
+            echo $file
+        end
+    end
+end
+
+complete -c git-wf -f
+complete -c git-wf -s h -l help -d 'Show help'
+complete -c git-wf -n __fish_git_wf_needs_verb -l version -d 'Show the version'
+
+complete -c git-wf -n __fish_git_wf_needs_verb -a run -d 'Walk a workflow, recording a checkpoint after every node'
+complete -c git-wf -n __fish_git_wf_needs_verb -a resume -d 'Go on with a run that was interrupted'
+complete -c git-wf -n __fish_git_wf_needs_verb -a log -d 'Show the timeline of a run'
+complete -c git-wf -n __fish_git_wf_needs_verb -a runs -d 'List the runs in this repository'
+complete -c git-wf -n __fish_git_wf_needs_verb -a show -d 'Show one checkpoint'
+complete -c git-wf -n __fish_git_wf_needs_verb -a rewind -d 'Take a run back to a checkpoint'
+complete -c git-wf -n __fish_git_wf_needs_verb -a fork -d 'Start a new run from a checkpoint'
+complete -c git-wf -n __fish_git_wf_needs_verb -a validate -d 'Check workflow files'
+complete -c git-wf -n __fish_git_wf_needs_verb -a setup -d 'Teach plain git to show runs'
+
+complete -c git-wf -n '__fish_git_wf_is run validate' -a '(__fish_git_wf_workflows)'
+complete -c git-wf -n '__fish_git_wf_is log show rewind fork resume' -a '(__fish_git_wf_runs 4)' -d Run
+
+complete -c git-wf -n '__fish_git_wf_is run resume log runs show rewind fork validate setup' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_is run resume' -s q -l quiet -d 'Say less'
+complete -c git-wf -n '__fish_git_wf_is run resume' -s v -l verbose -d 'Say more'
+complete -c git-wf -n '__fish_git_wf_is run resume' -l keep-worktree -d 'Leave the worktree when the run ends'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l goal -d 'What the run is to reach'
+complete -c git-wf -n '__fish_git_wf_is run' -r -F -l goal-file -d 'Read the goal from a file'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l input -d 'Set an input: key=value'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l label -d 'Label the run: key=value'
+complete -c git-wf -n '__fish_git_wf_is run' -l dry-run -d 'Walk the graph and change nothing'
+complete -c git-wf -n '__fish_git_wf_is run' -l in-place -d 'Run in the checkout, without checkpoints'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l dirty -a 'head refuse' -d 'What to do about uncommitted changes'
+complete -c git-wf -n '__fish_git_wf_is run' -r -F -l resume -d 'Go on from a checkpoint file'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l run-branch -a '(__fish_git_wf_runs 2)' -d 'Go on with the run of a branch'
+complete -c git-wf -n '__fish_git_wf_is rewind fork' -l list -d 'List the steps that can be named'
+complete -c git-wf -n '__fish_git_wf_is rewind fork' -s n -l dry-run -d 'Print the plan as a script of plain git'
+complete -c git-wf -n '__fish_git_wf_is fork' -x -l id -d 'The id of the new run'
+complete -c git-wf -n '__fish_git_wf_is validate' -x -l format -a 'text github' -d 'How to print'
+complete -c git-wf -n '__fish_git_wf_is validate' -l strict -d 'Take warnings as errors'
+complete -c git-wf -n '__fish_git_wf_is validate' -l backends -d 'Check that the backends are installed'
+complete -c git-wf -n '__fish_git_wf_is setup' -l undo -d 'Take it back'
