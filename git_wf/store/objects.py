@@ -168,6 +168,7 @@ class ObjectReader:
         self.repo = repo
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
+        self._closed = False
 
     def find(self, expression: str) -> Info | None:
         """What `expression` names, or None where there is no such object."""
@@ -212,6 +213,7 @@ class ObjectReader:
     def close(self) -> None:
         with self._turn:
             self._stop()
+            self._closed = True
 
     def __enter__(self) -> ObjectReader:
         return self
@@ -266,6 +268,7 @@ class ObjectReader:
             take(part if left else part[:-1])
 
     def _running(self) -> subprocess.Popen[bytes]:
+        assert not self._closed, self.repo
         if self._process is None:
             self._process = subprocess.Popen(
                 self.repo.command("cat-file", "--batch-command"),
