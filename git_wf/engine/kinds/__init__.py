@@ -1,1 +1,1 @@
-"""One file a node kind."""
+"""One module a kind of node."""

@@ -1,0 +1,26 @@
+"""Which code executes which kind of node."""
+
+from __future__ import annotations
+
+from git_wf.core.graph import KINDS, Node
+from git_wf.engine.kinds.agent import ask_agent
+from git_wf.engine.kinds.command import run_command
+from git_wf.engine.kinds.conditional import route
+from git_wf.engine.kinds.wait import wait
+from git_wf.engine.state import Handler
+
+HANDLERS: dict[str, Handler] = {
+    "agent": ask_agent,
+    "prompt": ask_agent,
+    "command": run_command,
+    "conditional": route,
+    "wait": wait,
+}
+# What a workflow may contain; start and exit are the loop's own.
+HANDLED_KINDS = frozenset({"start", "exit", *HANDLERS})
+
+
+def find_handler(node: Node) -> Handler:
+    """The handler of a node. A type that nobody knows runs as an agent."""
+    assert node.kind in HANDLED_KINDS or node.kind not in KINDS, node.kind
+    return HANDLERS.get(node.kind, ask_agent)

@@ -1,0 +1,443 @@
+"""The walk through a graph: visit, choose the edge, record, go on.
+
+Order of a visit: `stage_started` is announced, the attempts are made, the next edge is chosen,
+the checkpoint is built and recorded, `checkpoint_saved` is announced. A visit that was not
+recorded does not count: a resumption makes it again.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.checkpoint import Checkpoint, dump_json
+from git_wf.core.clock import Clock, rfc3339
+from git_wf.core.context import (
+    Redaction,
+    lookup,
+    recorded_updates,
+    split_artifacts,
+)
+from git_wf.core.graph import Node
+from git_wf.core.outcome import (
+    CANCELLED,
+    DETERMINISTIC,
+    FAIL,
+    SIGNAL,
+    SUCCESS,
+    TIMEOUT,
+    TRANSIENT,
+    Outcome,
+    failed,
+    succeeded,
+)
+from git_wf.core.retry import SIGNATURE_LIMIT
+from git_wf.core.routing import Step, next_step, retry_step
+from git_wf.engine.attempt import Attempted, attempt_visit, signed
+from git_wf.engine.events import Announcer, Listener
+from git_wf.engine.process import (
+    END_GRACE,
+    Cancel,
+    Interrupted,
+    Stalled,
+    Watch,
+    end_processes,
+)
+from git_wf.engine.recorder import Recorded, Recorder
+from git_wf.engine.state import Conclusion, Run, State, Visit, edge_record
+from git_wf.errors import Conflict, GitFailed, StateUnreadable
+
+__all__ = ["Conclusion", "Run", "walk"]
+
+DEFAULT_STALL = 1800.0  # seconds
+DEFAULT_VISITS = 1000  # of one node, in a run without a limit of its own
+DRY_VISITS = 10  # the same in a dry run, where nothing changes from one visit to the next
+_RESTARTABLE = (TIMEOUT, SIGNAL, TRANSIENT)
+
+
+def walk(
+    run: Run,
+    checkpoint: Checkpoint | None,
+    recorder: Recorder,
+    listen: Listener,
+    clock: Clock,
+    *,
+    recorded: Recorded | None = None,
+    cancel: Cancel | None = None,
+    secrets: Collection[str] = (),
+    draw: Callable[[], float] = random.random,
+    first_delay: float | None = None,
+) -> Conclusion:
+    """Walks a valid graph from its start, or on from a checkpoint, to the run's conclusion.
+
+    `checkpoint.context_values` are joined with their artifacts; `recorded` are the commits that
+    hold it. `secrets` are values to replace wherever they turn up. `draw` gives random numbers
+    from 0 to 1, for `selection="random"` and the jitter of pauses; `first_delay` (seconds)
+    replaces the first pause of every retry policy. A dry run touches neither `recorder` nor
+    any file.
+    """
+    stall = run.graph.seconds("stall_timeout", DEFAULT_STALL)
+    watch = Watch(cancel or threading.Event(), stall or None)
+    redaction = Redaction(secrets)
+    announce = Announcer(run.run_id, listen, clock, redaction, watch.touch)
+    if checkpoint is None:
+        state = State.fresh(run)
+    else:
+        at = recorded or Recorded(checkpoint.git_commit_sha, None)
+        state = State.restored(checkpoint, at.commit, at.metadata_commit)
+    walker = Walker(run, state, recorder, clock, watch, redaction, announce, draw, first_delay)
+    resumed = {"resumed": True} if checkpoint else {}
+    announce("run_started", workflow=run.graph.name, **run.started, **resumed)
+    conclusion = _walk_in_scratch(walker, checkpoint)
+    announce(
+        "run_finished", status=conclusion.status, failure_reason=conclusion.failure_reason or None
+    )
+    return conclusion
+
+
+def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None) -> Conclusion:
+    if checkpoint is not None and checkpoint.next_node_id is None:
+        failure = checkpoint.outcome.failure if checkpoint.outcome else None
+        return walker.conclude(FAIL, failure.message if failure else "the run had ended")
+    begin = walker.run.graph.start.id if checkpoint is None else str(checkpoint.next_node_id)
+    if walker.run.dry_run:
+        return walker.walk_from(begin)
+    with tempfile.TemporaryDirectory(prefix="git-wf-") as scratch:
+        walker.scratch = Path(scratch)
+        try:
+            return walker.walk_from(begin)
+        finally:
+            end_processes({"GIT_WF_RUN_ID": walker.run.run_id}, END_GRACE)
+
+
+class Walker:
+    """One walk: its state, and everything that it was handed."""
+
+    def __init__(
+        self,
+        run: Run,
+        state: State,
+        recorder: Recorder,
+        clock: Clock,
+        watch: Watch,
+        redaction: Redaction,
+        announce: Announcer,
+        draw: Callable[[], float],
+        first_delay: float | None,
+    ) -> None:
+        self.run = run
+        self.state = state
+        self.scratch = Path()
+        self._recorder = recorder
+        self._clock = clock
+        self._watch = watch
+        self._redaction = redaction
+        self._announce = announce
+        self._draw = draw
+        self._first_delay = first_delay
+        self._since = clock.monotonic()
+        self._skipped = 0
+        self._moved = True  # a visit was made since the exit was seen last
+        self._identity = {"internal.run_id": run.run_id}
+        if not run.dry_run:
+            self._identity["internal.work_dir"] = str(recorder.work_dir)
+
+    def walk_from(self, node_id: str) -> Conclusion:
+        nodes = self.run.graph.nodes
+        while True:
+            if node_id not in nodes:
+                raise StateUnreadable(f"the graph of run '{self.run.run_id}' has no '{node_id}'")
+            try:
+                self._watch.check()
+                step = self._step(nodes[node_id])
+            except Interrupted:
+                return self.conclude("interrupted")
+            if step.target is None:
+                return self.conclude(FAIL if step.reason else SUCCESS, step.reason)
+            node_id = step.target
+
+    def conclude(self, status: str, reason: str = "") -> Conclusion:
+        return Conclusion(
+            status,
+            self._redaction.text(reason),
+            self._duration_ms(),
+            self.state.retries_in_all,
+            dict(self.state.usage) or None,
+            self._skipped,
+        )
+
+    def _step(self, node: Node) -> Step:
+        """One node, and what comes next. A step without target and reason is the good end."""
+        if node.kind == "start":
+            return self._start(node)
+        if node.kind == "exit":
+            return self._leave(node)
+        limit = self._exceeded_limit(node)
+        if limit:
+            return Step(None, None, "limit", limit)
+        return self._visit(node)
+
+    # Start and exit: no checkpoint is made for them.
+
+    def _start(self, node: Node) -> Step:
+        self.state.completed.append(node.id)
+        return self._take(node, self._next_step(node, succeeded()))
+
+    def _leave(self, node: Node) -> Step:
+        graph, outcomes = self.run.graph, self.state.outcomes
+        gate = next(
+            (
+                gate
+                for gate in graph.nodes.values()
+                if gate.flag("goal_gate")
+                and gate.id in outcomes
+                and not outcomes[gate.id].is_success
+            ),
+            None,
+        )
+        if gate is None:
+            return Step(None, None, "exit", "")
+        step = retry_step(graph, gate)
+        told = f"goal gate '{gate.id}' has not succeeded: {outcomes[gate.id].status}"
+        if step is None or step.target == node.id or not self._moved:
+            return Step(None, None, "goal_gate", told)
+        self._moved = False
+        return self._take(node, step)
+
+    # A visit.
+
+    def _exceeded_limit(self, node: Node) -> str:
+        """What there is to say if the node has had all its visits, else nothing."""
+        made = self.state.visits.get(node.id, 0)
+        own = node.integer("max_visits", 0)
+        all_ = self.run.graph.integer("max_node_visits", 0)
+        default = DRY_VISITS if self.run.dry_run else DEFAULT_VISITS
+        limits = {"max_visits": own, "max_node_visits": all_}
+        if own <= 0 and all_ <= 0:
+            limits["max_node_visits"] = default
+        for name, limit in limits.items():
+            if 0 < limit <= made:
+                return f"node '{node.id}' was visited {made} times: {name}={limit} allows no more"
+        return ""
+
+    def _visit(self, node: Node) -> Step:
+        visit = self._begin(node)
+        stalled = ""
+        try:
+            attempted = attempt_visit(visit, self._draw, self._first_delay)
+        except Stalled:
+            seconds = self._watch.stall_timeout or 0
+            stalled = f"stalled: nothing happened for {seconds:g} s (stall_timeout)"
+            outcome = signed(node, failed(stalled, CANCELLED), visit)
+            attempted = Attempted(outcome, visit.attempt - 1)
+        outcome = self._admit(node, attempted)
+        self._announce_end(visit, outcome)
+        step = Step(None, None, "stalled", stalled) if stalled else self._choose(node, outcome)
+        self._record(visit, outcome, self._take(node, step))
+        return step
+
+    def _begin(self, node: Node) -> Visit:
+        state = self.state
+        if state.incoming and state.incoming.get("loop_restart"):
+            state.restart(self.run)
+        number = state.visits.get(node.id, 0) + 1
+        state.visits[node.id] = number
+        state.context["current_node"] = node.id
+        state.context["internal.node_visit_count"] = number
+        self._announce("stage_started", node=node.id, visit=number, kind=node.kind)
+        self._moved = True
+        dry = self.run.dry_run
+        return Visit(
+            run=self.run,
+            node=node,
+            number=number,
+            values={**state.context, **self._identity},
+            before=state.last_outcome,
+            incoming=state.incoming,
+            work_dir=Path() if dry else self._recorder.work_dir,
+            trace=Path() if dry else self._recorder.trace_dir(node.id, number),
+            scratch=self.scratch,
+            clock=self._clock,
+            watch=self._watch,
+            redaction=self._redaction,
+            announce=self._announce,
+        )
+
+    def _admit(self, node: Node, attempted: Attempted) -> Outcome:
+        """Takes an outcome into the state; what comes out is the outcome as it is recorded."""
+        state = self.state
+        outcome = self._permitted(node, attempted.outcome)
+        self._count_retries(node, attempted.retries)
+        state.add_usage(outcome.usage)
+        state.context.update(outcome.context_updates)
+        state.context["last_stage"] = node.id
+        if node.kind != "conditional":  # there, `outcome` is that of the node before
+            state.context["outcome"] = outcome.extra.get("outcome") or outcome.status
+            state.context["preferred_label"] = outcome.preferred_label
+            self._note_failure(outcome)
+        recorded = replace(outcome, context_updates=recorded_updates(outcome.context_updates))
+        state.completed.append(node.id)
+        state.outcomes[node.id] = recorded
+        state.resumed = False
+        return recorded
+
+    def _permitted(self, node: Node, outcome: Outcome) -> Outcome:
+        """The outcome without updates of keys that are the engine's."""
+        updates = dict(outcome.context_updates)
+        for key in outcome.context_updates:
+            if key.startswith("internal."):
+                del updates[key]
+                self._announce(
+                    "notice",
+                    code="reserved_key",
+                    message=f"node '{node.id}' set '{key}': keys in 'internal.' are the engine's",
+                )
+        return replace(outcome, context_updates=updates)
+
+    def _count_retries(self, node: Node, retries: int) -> None:
+        key = f"internal.retry_count.{node.id}"
+        self.state.retries_in_all += retries
+        if retries:
+            self.state.retries[node.id] = self.state.context[key] = retries
+        else:
+            self.state.retries.pop(node.id, None)
+            self.state.context.pop(key, None)
+
+    def _note_failure(self, outcome: Outcome) -> None:
+        context, failure = self.state.context, outcome.failure
+        if failure is None:
+            context.pop("failure_class", None)
+            context.pop("failure_signature", None)
+            return
+        context["failure_class"] = failure.kind
+        context["failure_signature"] = failure.signature
+        if failure.kind == DETERMINISTIC:
+            counts = self.state.failure_signatures
+            counts[failure.signature] = counts.get(failure.signature, 0) + 1
+
+    def _announce_end(self, visit: Visit, outcome: Outcome) -> None:
+        fields: dict[str, Any] = {
+            "node": visit.node.id,
+            "visit": visit.number,
+            "status": outcome.status,
+            "duration_ms": outcome.duration_ms,
+            "usage": outcome.usage,
+        }
+        if outcome.status == FAIL:
+            reason = outcome.failure.message if outcome.failure else ""
+            self._announce("stage_failed", **fields, reason=reason)
+        else:
+            self._announce("stage_completed", **fields)
+
+    # The edge.
+
+    def _choose(self, node: Node, outcome: Outcome) -> Step:
+        repeated = self._repeated_failure(outcome)
+        if repeated:
+            return Step(None, None, "signature_limit", repeated)
+        step = self._next_step(node, outcome)
+        if step.edge is None or not step.edge.flag("loop_restart"):
+            return step
+        return self._checked_restart(node, step)
+
+    def _next_step(self, node: Node, outcome: Outcome) -> Step:
+        return next_step(self.run.graph, node, outcome, self._value, self._draw)
+
+    def _repeated_failure(self, outcome: Outcome) -> str:
+        if outcome.failure is None or outcome.failure.kind != DETERMINISTIC:
+            return ""
+        limit = self.run.graph.integer("loop_restart_signature_limit", SIGNATURE_LIMIT)
+        count = self.state.failure_signatures.get(outcome.failure.signature, 0)
+        if limit <= 0 or count < limit:
+            return ""
+        return f"the same failure {count} times: {outcome.failure.message}"
+
+    def _checked_restart(self, node: Node, step: Step) -> Step:
+        """After a failure only one that may be gone the next time may take a `loop_restart`."""
+        context = self.state.context
+        if context.get("outcome") != FAIL:
+            return step
+        kind = str(context.get("failure_class", ""))
+        if kind not in _RESTARTABLE:
+            told = f"loop_restart from '{node.id}' refused: the failure is {kind}, not transient"
+            return Step(None, None, "loop_restart", told)
+        signature = str(context.get("failure_signature", ""))
+        counts = self.state.restart_signatures
+        counts[signature] = counts.get(signature, 0) + 1
+        return step
+
+    def _take(self, node: Node, step: Step) -> Step:
+        self.state.incoming = edge_record(step.edge)
+        if step.target is not None:
+            self._announce(
+                "edge_selected",
+                from_=node.id,
+                to=step.target,
+                label=step.edge.label if step.edge else "",
+                why=step.why,
+            )
+        return step
+
+    # The checkpoint.
+
+    def _record(self, visit: Visit, outcome: Outcome, step: Step) -> None:
+        if self.run.dry_run:
+            return
+        state = self.state
+        values, artifacts = split_artifacts(state.context)
+        checkpoint = self._checkpoint(visit.node, values, step)
+        notes = outcome.notes or (outcome.failure.message if outcome.failure else "")
+        try:
+            (visit.trace / "status.json").write_bytes(dump_json(outcome.to_json()))
+            recorded = self._recorder.record(checkpoint, artifacts, notes)
+        except (GitFailed, Conflict, OSError) as err:
+            self._skipped += 1
+            self._announce("checkpoint_skipped", reason=str(err))
+            return
+        state.ordinal = checkpoint.ordinal
+        state.previous = checkpoint.as_previous(recorded.commit, recorded.metadata_commit)
+        for code, message in recorded.notices:
+            self._announce("notice", code=code, message=message)
+        self._announce(
+            "checkpoint_saved",
+            ordinal=checkpoint.ordinal,
+            commit=recorded.commit,
+            metadata_commit=recorded.metadata_commit,
+        )
+
+    def _checkpoint(self, node: Node, values: dict[str, Any], step: Step) -> Checkpoint:
+        state = self.state
+        return Checkpoint(
+            run_id=self.run.run_id,
+            ordinal=state.ordinal + 1,
+            previous=state.previous,
+            timestamp=rfc3339(self._clock.now()),
+            current_node=node.id,
+            next_node_id=step.target,
+            incoming_edge=state.incoming,
+            completed_nodes=list(state.completed),
+            node_visits=dict(state.visits),
+            node_retries=dict(state.retries),
+            node_outcomes=dict(state.outcomes),
+            context_values=values,
+            totals={
+                "duration_ms": self._duration_ms(),
+                "retries": state.retries_in_all,
+                **state.usage,
+            },
+            loop_failure_signatures=dict(state.failure_signatures),
+            restart_failure_signatures=dict(state.restart_signatures),
+        )
+
+    def _duration_ms(self) -> int:
+        elapsed = self._clock.monotonic() - self._since
+        return self.state.duration_ms + max(0, round(elapsed * 1000))
+
+    def _value(self, key: str) -> Any:
+        own = self._identity.get(key.removeprefix("context."))
+        return lookup(self.state.context, key) if own is None else own

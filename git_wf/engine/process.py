@@ -1,0 +1,385 @@
+"""Running a program so that its output flows through flat memory and nothing of it survives.
+
+A program gets a session, and so a process group, of its own; the terminal's Ctrl-C does not reach
+it, we end it. When a time runs out or the run is cancelled, the whole group gets TERM, then KILL.
+What left the group (`setsid`) is found by the run and node in its environment, where the system
+shows that (`/proc`).
+
+A child that a script leaves in the background does not keep the visit open: the visit ends when
+the program itself ends. The child may work on for later nodes (a server for tests), but its
+output goes nowhere then (it should write to a file); it is ended when the run ends.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from git_wf.core.context import INLINE_LIMIT, TRACE_LIMIT, Redaction, cut_line
+
+GRACE = 2.0  # seconds between TERM and KILL
+END_GRACE = 0.5  # the same for what is left when the run ends
+_TICK = 0.1  # seconds between two looks at whether the run is cancelled
+_QUICK_TICK = 0.01  # where the end of a process cannot be waited for together with its output
+_DRAIN = 0.25  # seconds for output that is still in a pipe when the program has ended
+_CHUNK = 65536
+_PROC = Path("/proc")
+
+
+class Cancel(Protocol):
+    """A `threading.Event`, or whatever else can be asked."""
+
+    def is_set(self) -> bool: ...
+
+
+class Interrupted(Exception):
+    """The run was cancelled during a visit. Raised here, caught in `loop.py`, seen by nobody."""
+
+
+class Stalled(Exception):
+    """Nothing happened for as long as `stall_timeout` allows. As `Interrupted`."""
+
+
+@dataclass
+class Watch:
+    """Whether a run may go on: nobody cancelled it, and something happens in it.
+
+    Real time, not the run's clock: it measures real programs.
+    """
+
+    cancel: Cancel
+    stall_timeout: float | None = None  # seconds
+    last_sign: float = field(default_factory=time.monotonic)
+
+    def touch(self) -> None:
+        self.last_sign = time.monotonic()
+
+    def check(self) -> None:
+        """Raises `Interrupted` or `Stalled`."""
+        if self.cancel.is_set():
+            raise Interrupted
+        if self.stall_timeout and time.monotonic() - self.last_sign >= self.stall_timeout:
+            raise Stalled
+
+    def patience(self, longest: float) -> float:
+        """Seconds until the next check is due, at most `longest`."""
+        if not self.stall_timeout:
+            return longest
+        rest = self.last_sign + self.stall_timeout - time.monotonic()
+        return max(0.0, min(longest, rest))
+
+
+@dataclass(frozen=True)
+class Program:
+    argv: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str]
+    marks: Mapping[str, str]  # environment entries that its processes are found by
+    stdin: bytes = b""
+    timeout: float | None = None  # seconds
+    keep: int = INLINE_LIMIT  # bytes at the end of each output that are kept in memory
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended. `status` is None when a signal ended it, `signal` when none did."""
+
+    status: int | None
+    signal: int | None
+    timed_out: bool
+    stdout: bytes  # the last `Program.keep` bytes
+    stderr: bytes
+    survivors_unknown: bool  # it was killed where what left its group cannot be found
+
+
+def run_program(
+    program: Program,
+    traces: tuple[Path, Path],
+    watch: Watch,
+    redaction: Redaction,
+    show: Callable[[bytes], None] | None = None,
+) -> Ended:
+    """Runs a program to its end; stdout and stderr go to the two files of `traces` as they come.
+
+    `show` gets redacted pieces of stdout. Raises `OSError` where the program cannot be started,
+    and `Interrupted` or `Stalled` once everything of it has ended.
+    """
+    outputs = [Capture(path, program.keep, redaction) for path in traces]
+    outputs[0].show = show
+    try:
+        with subprocess.Popen(
+            program.argv,
+            cwd=program.cwd,
+            env=dict(program.env),
+            stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        ) as process:
+            pump = _Pump(process, program, outputs, watch)
+            try:
+                pump.run()
+            except BaseException:
+                pump.end_now()
+                raise
+            finally:
+                pump.close()
+    finally:
+        for output in outputs:
+            output.close()
+    code = process.returncode
+    return Ended(
+        status=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        timed_out=pump.timed_out,
+        stdout=outputs[0].tail(),
+        stderr=outputs[1].tail(),
+        survivors_unknown=pump.timed_out and not _PROC.is_dir(),
+    )
+
+
+class Capture:
+    """One output: a file that grows as it comes, and its last bytes in memory.
+
+    The file never grows beyond TRACE_LIMIT; a longer output is cut in the middle at its end.
+    """
+
+    def __init__(self, path: Path, keep: int, redaction: Redaction) -> None:
+        self._file = path.open("wb", buffering=0)
+        self._keep = max(keep, TRACE_LIMIT // 2)
+        self._wanted = keep
+        self._stream = redaction.stream()
+        self._last = bytearray()
+        self._total = 0
+        self.show: Callable[[bytes], None] | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        self._add(self._stream.feed(chunk))
+
+    def close(self) -> None:
+        self._add(self._stream.finish())
+        over = self._total - TRACE_LIMIT
+        if over > 0:
+            line = cut_line(over)
+            rest = TRACE_LIMIT - TRACE_LIMIT // 2 - len(line)
+            self._file.truncate(TRACE_LIMIT // 2)
+            self._file.seek(0, os.SEEK_END)
+            self._file.write(line + self._last[-rest:])
+        self._file.close()
+
+    def tail(self) -> bytes:
+        return bytes(self._last[-self._wanted :])
+
+    def _add(self, data: bytes) -> None:
+        if not data:
+            return
+        room = TRACE_LIMIT - self._total
+        if room > 0:
+            self._file.write(data[:room])
+        self._total += len(data)
+        self._last += data
+        if len(self._last) > 2 * self._keep:
+            del self._last[: -self._keep]
+        if self.show is not None:
+            self.show(data)
+
+
+class _Pump:
+    """Moves the bytes of one program until it ends, or has to."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        program: Program,
+        outputs: Sequence[Capture],
+        watch: Watch,
+    ) -> None:
+        self._process = process
+        self._program = program
+        self._watch = watch
+        self._selector = selectors.DefaultSelector()
+        self._deadline = time.monotonic() + program.timeout if program.timeout else float("inf")
+        self._unsent = memoryview(program.stdin)
+        self._pidfd = _end_of(process.pid)
+        self.timed_out = False
+        for pipe, output in zip((process.stdout, process.stderr), outputs, strict=True):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ, output)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            self._selector.register(process.stdin, selectors.EVENT_WRITE)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        while self._process.poll() is None:
+            self._watch.check()
+            if time.monotonic() >= self._deadline:
+                self.timed_out = True
+                self.end_now()
+                return
+            self._move(self._patience())
+        self._drain()
+
+    def end_now(self) -> None:
+        """Ends the group and what left it: TERM, and KILL when the grace is over."""
+        end_processes(self._program.marks, GRACE, self._process, lambda: self._move(0.02))
+        self._drain()
+
+    def close(self) -> None:
+        self._selector.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _patience(self) -> float:
+        tick = _TICK if self._pidfd is not None else _QUICK_TICK
+        return max(0.0, min(self._watch.patience(tick), self._deadline - time.monotonic()))
+
+    def _drain(self) -> None:
+        until = time.monotonic() + _DRAIN
+        while self._move(0) and time.monotonic() < until:
+            pass
+
+    def _move(self, seconds: float) -> bool:
+        """Waits so long for something to read or write; whether output came."""
+        came = False
+        for key, _ in self._selector.select(seconds):
+            if key.data is not None:
+                came = self._read(key.fd, key.data) or came
+            elif key.fd == self._pidfd:
+                self._selector.unregister(key.fd)
+            else:
+                self._write(key.fd)
+        return came
+
+    def _read(self, fd: int, output: Capture) -> bool:
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            self._selector.unregister(fd)
+            return False
+        self._watch.touch()
+        output.feed(chunk)
+        return True
+
+    def _write(self, fd: int) -> None:
+        try:
+            self._unsent = self._unsent[os.write(fd, self._unsent[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._unsent = memoryview(b"")  # it does not want to read more: its own affair
+        if not self._unsent:
+            self._selector.unregister(fd)
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+
+
+def _end_of(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has that."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+# Ending processes.
+
+
+def end_processes(
+    marks: Mapping[str, str],
+    grace: float,
+    leader: subprocess.Popen[bytes] | None = None,
+    meanwhile: Callable[[], object] = lambda: time.sleep(0.02),
+) -> list[int]:
+    """Ends the group of `leader`, if given, and every process that carries `marks`.
+
+    Returns the ids of those that were found by their marks.
+    """
+    found = set(marked_processes(marks))
+    _signal_all(leader, found, signal.SIGTERM)
+    until = time.monotonic() + grace
+    while _any_alive(leader, found):
+        if time.monotonic() >= until:
+            found |= set(marked_processes(marks))
+            _signal_all(leader, found, signal.SIGKILL)
+            break
+        meanwhile()
+    if leader is not None:
+        leader.wait()
+    return sorted(found)
+
+
+def marked_processes(marks: Mapping[str, str]) -> Iterator[int]:
+    """The living processes of ours with all of `marks` in their environment; none without /proc."""
+    if not _PROC.is_dir():
+        return
+    wanted = {f"{key}={value}".encode("utf-8", "surrogateescape") for key, value in marks.items()}
+    for entry in _PROC.iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            environ = (entry / "environ").read_bytes()
+            if wanted <= set(environ.split(b"\0")) and _state(int(entry.name)) not in "ZX":
+                yield int(entry.name)
+
+
+def _signal_all(leader: subprocess.Popen[bytes] | None, found: set[int], number: int) -> None:
+    if leader is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader.pid, number)
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _any_alive(leader: subprocess.Popen[bytes] | None, found: set[int]) -> bool:
+    if leader is not None and (leader.poll() is None or _group_is_alive(leader.pid)):
+        return True
+    return any(_state(pid) not in "ZX" for pid in found)
+
+
+def _group_is_alive(group: int) -> bool:
+    """Whether a group has members that still run. Dead ones that nobody has reaped are none."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # what macOS says of a group of zombies
+        return False
+    if not _PROC.is_dir():
+        return True
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            fields = _stat(int(entry.name))
+            if len(fields) > 2 and fields[2] == str(group) and fields[0] not in ("Z", "X"):
+                return True
+    return False
+
+
+def _state(pid: int) -> str:
+    """`R`, `S`, `Z`, …; `X` where the process is gone."""
+    fields = _stat(pid)
+    return fields[0] if fields else "X"
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent, group and so on, as /proc tells them; nothing where the process is gone."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()

@@ -1,0 +1,173 @@
+"""What a walk knows: the run, its state so far, and the visit that a handler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.checkpoint import Checkpoint
+from git_wf.core.clock import Clock
+from git_wf.core.context import Redaction, graph_values
+from git_wf.core.graph import Edge, Graph, Node
+from git_wf.core.outcome import SUCCESS, Outcome
+from git_wf.engine.events import Announcer
+from git_wf.engine.process import Watch
+
+
+@dataclass
+class Run:
+    run_id: str
+    graph: Graph
+    goal: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)  # run.toml, decoded
+    env: Mapping[str, str] = field(default_factory=dict)  # of node processes, already scrubbed
+    dry_run: bool = False
+    started: Mapping[str, Any] = field(default_factory=dict)  # more fields of `run_started`
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """How a walk ended. `interrupted` and `waiting` are no conclusions of the run: it resumes."""
+
+    status: str  # success, fail, interrupted, waiting
+    failure_reason: str = ""
+    duration_ms: int = 0  # of the whole run, over all its resumptions
+    total_retries: int = 0
+    usage: dict[str, Any] | None = None  # `input_tokens`, `output_tokens`, `cost_usd`
+    skipped: int = 0  # checkpoints that could not be recorded
+
+
+@dataclass
+class State:
+    """What a checkpoint records, as it is between two visits."""
+
+    context: dict[str, Any]
+    completed: list[str] = field(default_factory=list)
+    visits: dict[str, int] = field(default_factory=dict)
+    retries: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    failure_signatures: dict[str, int] = field(default_factory=dict)
+    restart_signatures: dict[str, int] = field(default_factory=dict)
+    incoming: dict[str, Any] | None = None  # the edge that leads to the next visit
+    ordinal: int = 0  # of the last checkpoint that was recorded
+    previous: dict[str, Any] | None = None  # what the next checkpoint says of it
+    retries_in_all: int = 0
+    usage: dict[str, Any] = field(default_factory=dict)
+    duration_ms: int = 0  # before this walk
+    resumed: bool = False  # until the first visit after a resumption
+
+    @classmethod
+    def fresh(cls, run: Run) -> State:
+        return cls(graph_values(run.graph, run.goal))
+
+    @classmethod
+    def restored(
+        cls, checkpoint: Checkpoint, commit: str | None, metadata_commit: str | None
+    ) -> State:
+        totals = dict(checkpoint.totals)
+        duration = int(totals.pop("duration_ms", 0) or 0)
+        retries = int(totals.pop("retries", 0) or 0)
+        return cls(
+            context=dict(checkpoint.context_values),
+            completed=list(checkpoint.completed_nodes),
+            visits=dict(checkpoint.node_visits),
+            retries=dict(checkpoint.node_retries),
+            outcomes=dict(checkpoint.node_outcomes),
+            failure_signatures=dict(checkpoint.loop_failure_signatures),
+            restart_signatures=dict(checkpoint.restart_failure_signatures),
+            incoming=checkpoint.incoming_edge,
+            ordinal=checkpoint.ordinal,
+            previous=checkpoint.as_previous(commit, metadata_commit),
+            retries_in_all=retries,
+            usage=totals,
+            duration_ms=duration,
+            resumed=True,
+        )
+
+    @property
+    def last_outcome(self) -> Outcome:
+        """Of the node that was completed last: what a conditional routes by."""
+        if self.completed and self.completed[-1] in self.outcomes:
+            return self.outcomes[self.completed[-1]]
+        return Outcome(SUCCESS)
+
+    def restart(self, run: Run) -> None:
+        """A `loop_restart` edge was taken: a fresh context; visits and outcomes are kept."""
+        count = int(self.context.get("internal.loop_restart_count") or 0) + 1
+        self.context = graph_values(run.graph, run.goal)
+        self.context["internal.loop_restart_count"] = count
+        self.completed.clear()
+
+    def add_usage(self, usage: Mapping[str, Any] | None) -> None:
+        self.usage = added_usage(self.usage, usage) or {}
+
+
+def added_usage(
+    one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """The sums of tokens and cost; None where nothing was reported."""
+    keys = {*(one or {}), *(other or {})}
+    if not keys:
+        return None
+    return {key: (one or {}).get(key, 0) + (other or {}).get(key, 0) for key in sorted(keys)}
+
+
+def edge_record(edge: Edge | None) -> dict[str, Any] | None:
+    """`incoming_edge` of a checkpoint; a jump to a retry target has no edge."""
+    if edge is None:
+        return None
+    record: dict[str, Any] = {
+        "from": edge.source,
+        "to": edge.target,
+        "fidelity": edge.text("fidelity") or None,
+        "thread_id": edge.text("thread_id") or None,
+    }
+    if edge.flag("loop_restart"):
+        record["loop_restart"] = True
+    return record
+
+
+@dataclass
+class Visit:
+    """What a handler is given."""
+
+    run: Run
+    node: Node
+    number: int
+    values: Mapping[str, Any]  # the context, with the identity keys laid over
+    before: Outcome  # of the node that was completed before this one
+    incoming: Mapping[str, Any] | None  # the edge that led here, as in a checkpoint
+    work_dir: Path
+    trace: Path  # directory for the trace of this visit
+    scratch: Path  # directory for files that the node's programs exchange with us
+    clock: Clock
+    watch: Watch
+    redaction: Redaction
+    announce: Announcer
+    attempt: int = 1
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The environment entries that the programs of this visit are found by."""
+        return {
+            "GIT_WF_RUN_ID": self.run.run_id,
+            "GIT_WF_NODE": self.node.id,
+            "GIT_WF_VISIT": str(self.number),
+        }
+
+    def template_values(self) -> dict[str, Any]:
+        """What `{{ … }}` can name."""
+        return {
+            "goal": self.run.goal,
+            "inputs": self.run.inputs,
+            "run": {"id": self.run.run_id, "work_dir": str(self.work_dir)},
+            "env": self.run.env,
+            "graph": self.run.graph.attributes,
+            "context": self.values,
+        }
+
+
+Handler = Callable[[Visit], Outcome]
