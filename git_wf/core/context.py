@@ -26,10 +26,10 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 
 
-def graph_values(graph: Graph, goal: str | None = None) -> dict[str, Any]:
+def graph_values(graph: Graph, goal: str = "") -> dict[str, Any]:
     """The attributes of a graph as `graph.<attribute>`; `goal` is the run's, if it has another."""
     values = {f"graph.{key}": value for key, value in graph.attributes.items()}
-    if goal is not None:
+    if goal:
         values["graph.goal"] = goal
     return values
 

@@ -333,7 +333,7 @@ def marked_processes(marks: Mapping[str, str]) -> Iterator[int]:
             continue
         with suppress(OSError):
             environ = (entry / "environ").read_bytes()
-            if wanted <= set(environ.split(b"\0")) and _state(int(entry.name)) not in "ZX":
+            if wanted <= set(environ.split(b"\0")) and is_alive(int(entry.name)):
                 yield int(entry.name)
 
 
@@ -349,7 +349,7 @@ def _signal_all(leader: subprocess.Popen[bytes] | None, found: set[int], number:
 def _any_alive(leader: subprocess.Popen[bytes] | None, found: set[int]) -> bool:
     if leader is not None and (leader.poll() is None or _group_is_alive(leader.pid)):
         return True
-    return any(_state(pid) not in "ZX" for pid in found)
+    return any(map(is_alive, found))
 
 
 def _group_is_alive(group: int) -> bool:
@@ -370,10 +370,10 @@ def _group_is_alive(group: int) -> bool:
     return False
 
 
-def _state(pid: int) -> str:
-    """`R`, `S`, `Z`, …; `X` where the process is gone."""
+def is_alive(pid: int) -> bool:
+    """Whether a process still runs, where /proc tells; one that nobody has reaped does not."""
     fields = _stat(pid)
-    return fields[0] if fields else "X"
+    return bool(fields) and fields[0] not in ("Z", "X")
 
 
 def _stat(pid: int) -> list[str]:

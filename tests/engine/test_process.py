@@ -16,6 +16,7 @@ from git_wf.engine.process import (
     Stalled,
     Watch,
     end_processes,
+    is_alive,
     marked_processes,
     run_program,
 )
@@ -85,14 +86,6 @@ def test_a_child_in_the_background_does_not_keep_the_visit_open(tmp_path):
     child = int(ended.stdout)
     assert end_processes(MARKS, 1.0) in ([child], [])
     assert not is_alive(child)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in ("Z", "X")
 
 
 def test_a_timeout_ends_the_whole_group(tmp_path):
