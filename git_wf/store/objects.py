@@ -20,6 +20,8 @@ from git_wf.store.repo import Repo
 
 TREE_MODE = "40000"
 GITLINK_MODE = "160000"
+# While gc exchanges packs, git's look into their directory can miss the old one and the new one.
+_TRIES = 3
 CHUNK = 1 << 20  # bytes that are held at a time of an object that is streamed
 
 
@@ -228,9 +230,17 @@ class ObjectReader:
         return data
 
     def _ask(self, what: str, expression: str) -> Info | None:
-        """The header of the answer. A process that died is replaced, once."""
+        """The header of the answer; nothing is left in the pipe where there is no such object."""
         if "\n" in expression or "\0" in expression:
             raise StateUnreadable(f"no object {expression!r}: a name is one line")
+        for _ in range(_TRIES):
+            info = self._ask_once(what, expression)
+            if info is not None:
+                return info
+        return None
+
+    def _ask_once(self, what: str, expression: str) -> Info | None:
+        """As `_ask`. A process that died is replaced, once."""
         request = os.fsencode(f"{what} {expression}\n")
         answer = self._header(request) or self._header(request)
         words = os.fsdecode(answer.rstrip(b"\n")).split(" ")

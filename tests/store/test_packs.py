@@ -465,7 +465,6 @@ class TestConsolidate:
 
 def test_gc_in_a_loop_beside_sixty_cycles(opened: Repo) -> None:
     """Pack, refs, release: nothing is lost, though gc prunes all the time."""
-    assert opened.work_tree is not None
     stop = threading.Event()
     collections = []
 
@@ -494,18 +493,31 @@ def test_gc_in_a_loop_beside_sixty_cycles(opened: Repo) -> None:
 
 def _cycle(repo: Repo, reader: ObjectReader, tip: Oid, number: int) -> tuple[Oid, Path]:
     assert repo.work_tree is not None
-    # Every third content comes back: git has it, and gc may be about to drop it.
-    (repo.work_tree / f"f{number % 3}").write_text(f"{number % 5}\n" * 50)
-    index = {"GIT_INDEX_FILE": os.fspath(repo.git_dir / "run-index")}
-    pack = Pack(repo)
+    path = repo.work_tree / f"f{number % 3}"
+    path.write_text(f"{number}\n" * 50)
+    index = repo.git_dir / "run-index"
+    while True:
+        # Git has the content already, nothing refers to it, and gc is about to drop it.
+        repo.run("hash-object", "-w", os.fspath(path), ok=range(256))
+        pack = Pack(repo)
+        try:
+            tree = _staged(repo, pack, index)
+            pack.complete(reader, tree, reader.read_commit(tip).tree)
+            commit = Commit(tree, (tip,), ADA, ADA, f"cycle {number}\n")
+            oid = pack.add("commit", encode_commit(commit))
+            kept = written(pack)
+            break
+        except GitFailed:
+            index.unlink(missing_ok=True)  # it names what gc took: all is staged again
+    with kept:
+        repo.git("update-ref", RefName(REF), oid)
+    return oid, kept.path
+
+
+def _staged(repo: Repo, pack: Pack, index: Path) -> Oid:
     with quarantine(repo) as place:
-        env = {**place.env, **index}
+        env = {**place.env, "GIT_INDEX_FILE": os.fspath(index)}
         repo.git("add", "-A", env=env)
         tree = Oid(repo.git("write-tree", env=env).decode().strip())
         pack.add_quarantine(place.path)
-    pack.complete(reader, tree, reader.read_commit(tip).tree)
-    message = f"cycle {number}\n"
-    commit = pack.add("commit", encode_commit(Commit(tree, (tip,), ADA, ADA, message)))
-    with written(pack) as kept:
-        repo.git("update-ref", RefName(REF), commit)
-    return commit, kept.path
+    return tree
