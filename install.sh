@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs git-wf for the user who calls it: no root, nothing outside the home directory (or --prefix).
+# Installs git-wf for the user who calls it: no root, nothing outside the home directory or --prefix.
 # Needs git, Python 3.10 or newer, and the usual file commands; runs in any POSIX shell.
 set -eu
 
@@ -46,7 +46,7 @@ die() {
     exit 1
 }
 
-# --- what was made: one record a line, `dir PATH`, `link PATH TARGET` or `how venv|pipx|uv` -------
+# --- what was made: one record a line, `dir PATH`, `venv PATH`, `link PATH TARGET`, `how WAY` -----
 
 records=''
 
@@ -61,6 +61,13 @@ load_records() {
     if [ -f "$manifest" ]; then
         records="$(cat "$manifest")$newline"
     fi
+}
+
+is_recorded() {
+    case "$newline$records" in
+        *"$newline$1$newline"*) return 0 ;;
+    esac
+    return 1
 }
 
 # The way in which the installation on record was made; nothing where there is none.
@@ -87,10 +94,7 @@ is_ours() {
     [ -L "$1" ] || return 1
     leads_to=$(readlink "$1")
     case $leads_to in "$environment"/*) return 0 ;; esac
-    case "$newline$records" in
-        *"${newline}link$tab$1$tab$leads_to$newline"*) return 0 ;;
-    esac
-    return 1
+    is_recorded "link$tab$1$tab$leads_to"
 }
 
 refuse_foreign() {
@@ -104,10 +108,7 @@ refuse_foreign() {
 make_link() {
     refuse_foreign "$2"
     make_dir "$(dirname "$2")"
-    case "$newline$records" in
-        *"${newline}link$tab$2$tab$1$newline"*) ;;
-        *) record "link$tab$2$tab$1" ;;
-    esac
+    is_recorded "link$tab$2$tab$1" || record "link$tab$2$tab$1"
     if [ -L "$2" ]; then
         [ "$(readlink "$2")" != "$1" ] || return 0
         rm -f "$2"
@@ -137,7 +138,9 @@ remove_recorded() {
     done <<RECORDS
 $records
 RECORDS
-    [ ! -f "$venv/pyvenv.cfg" ] || rm -rf "$venv"
+    if [ -f "$venv/pyvenv.cfg" ] || is_recorded "venv$tab$venv"; then
+        rm -rf "$venv"
+    fi
     rm -f "$manifest"
     while IFS= read -r path; do
         [ -z "$path" ] || rmdir "$path" 2>/dev/null || :
@@ -226,33 +229,37 @@ pick_python() {
     die "Python 3.10 or newer is not installed" "$(advice python)"
 }
 
-# quietly WHAT COMMAND...: shows the command's output only with --verbose; ends with its reason.
+# quietly FAULT HINT COMMAND...: shows what the command says only with --verbose; where it fails,
+# ends with the fault, the command's reason, and the hint, if any.
 quietly() {
-    what=$1
-    shift
+    fault=$1
+    advised=$2
+    shift 2
     if [ "$verbose" = yes ]; then
-        "$@" </dev/null || die "$what"
+        "$@" </dev/null || die "$fault" ${advised:+"$advised"}
         return 0
     fi
     if output=$("$@" 2>&1 </dev/null); then
         return 0
     fi
     reason='' last=''
-    while IFS= read -r line; do
+    while read -r line; do
         case $line in
-            ERROR:* | Error:* | error:*) reason=${line#*: } ;;
-            *[!\ ]*) last=$line ;;
+            ERROR:* | Error:*) reason=${reason:-${line#*: }} ;;
+            ?*) last=$line ;;
         esac
     done <<OUTPUT
 $output
 OUTPUT
-    die "$what: ${reason:-$last}" "call this again with --verbose to see all that was said"
+    die "$fault: ${reason:-$last}" ${advised:+"$advised"} \
+        "call this again with --verbose to see all that was said"
 }
 
 # Makes the environment, or takes the one that is there if it still works.
 make_venv() {
     if [ -e "$venv" ] || [ -L "$venv" ]; then
-        [ -f "$venv/pyvenv.cfg" ] || die "'$venv' is there already and is no Python environment"
+        [ -f "$venv/pyvenv.cfg" ] || is_recorded "venv$tab$venv" ||
+            die "'$venv' is there already and is no Python environment"
         if works "$venv/bin/python"; then
             return 0
         fi
@@ -260,19 +267,18 @@ make_venv() {
     pick_python
     fresh=yes
     say "making a Python environment in '$venv'"
-    quietly "Python at '$python' cannot make an environment; the package that helps: $(advice venv)" \
+    is_recorded "venv$tab$venv" || record "venv$tab$venv"
+    quietly "Python at '$python' cannot make an environment" "$(advice venv)" \
         "$python" -I -m venv --clear "$venv"
 }
 
-# pip_install FAULT ARGUMENT...
+# pip_install ARGUMENT...
 pip_install() {
-    fault=$1
-    shift
     # A cache that is not there yet is not begun: an installation leaves nothing outside its own.
     # By the environment, so that the pip that gets the build system hears it too.
     cache=$("$venv/bin/python" -I -m pip cache dir 2>/dev/null) || cache=''
     [ -d "$cache" ] || export PIP_NO_CACHE_DIR=1
-    quietly "$fault" "$venv/bin/python" -I -m pip install --upgrade "$@"
+    quietly "pip could not install git-wf" "" "$venv/bin/python" -I -m pip install --upgrade "$@"
 }
 
 # --- where things go -----------------------------------------------------------------------------
@@ -304,7 +310,7 @@ set_places() {
     environment=$venv
 }
 
-# each_link ACTION: calls it with (file in the checkout, file below share/ of the environment, place)
+# each_link ACTION: calls it with (file in the checkout, file in the share/ of the environment, place)
 each_link() {
     for file in "$here"/man/*.[1-9]; do
         [ -f "$file" ] || continue
@@ -379,23 +385,24 @@ install_environment() {
             make_venv
             say "installing git-wf"
             if [ "$dev" = yes ]; then
-                pip_install "pip could not install git-wf" --editable "${here}[test]"
+                pip_install --editable "${here}[test]"
             else
-                pip_install "pip could not install git-wf" "$here"
+                pip_install "$here"
             fi
             ;;
         pipx)
             say "installing git-wf with pipx"
             set -- install --force "$here"
             [ -z "${PYTHON:-}" ] || set -- "$@" --python "$PYTHON"
-            quietly "pipx could not install git-wf" \
+            quietly "pipx could not install git-wf" "" \
                 env PIPX_BIN_DIR="$bin" PIPX_MAN_DIR="$man_dir" pipx "$@"
             ;;
         uv)
             say "installing git-wf with uv"
             set -- tool install --force --reinstall-package git-wf "$here"
             [ -z "${PYTHON:-}" ] || set -- "$@" --python "$PYTHON"
-            quietly "uv could not install git-wf" env UV_TOOL_BIN_DIR="$bin" uv "$@"
+            quietly "uv could not install git-wf" "" \
+                env UV_TOOL_BIN_DIR="$bin" uv "$@"
             ;;
     esac
 }
@@ -403,10 +410,14 @@ install_environment() {
 # uninstall_environment WAY
 uninstall_environment() {
     case $1 in
-        pipx) quietly "pipx could not uninstall git-wf" \
-            env PIPX_BIN_DIR="$bin" PIPX_MAN_DIR="$man_dir" pipx uninstall git-wf ;;
-        uv) quietly "uv could not uninstall git-wf" \
-            env UV_TOOL_BIN_DIR="$bin" uv tool uninstall git-wf ;;
+        pipx)
+            quietly "pipx could not uninstall git-wf" "" \
+                env PIPX_BIN_DIR="$bin" PIPX_MAN_DIR="$man_dir" pipx uninstall git-wf
+            ;;
+        uv)
+            quietly "uv could not uninstall git-wf" "" \
+                env UV_TOOL_BIN_DIR="$bin" uv tool uninstall git-wf
+            ;;
     esac
 }
 
@@ -540,14 +551,14 @@ run_tests() {
     begin
     make_venv
     say "installing git-wf and all that its tests need into '$venv'"
-    pip_install "pip could not install what the tests need" --editable "${here}[test]"
+    pip_install --editable "${here}[test]"
     unfinished=no
     cd "$here"
     failed=''
     "$venv/bin/python" -m ruff check . || failed="$failed ruff"
     "$venv/bin/python" -m mypy || failed="$failed mypy"
     [ -z "$failed" ] || printf 'error: these checks failed:%s\n' "$failed" >&2
-    "$venv/bin/python" -m pytest -n 2 "$@" </dev/null || failed="$failed pytest"
+    "$venv/bin/python" -m pytest -n 2 --dist loadgroup "$@" </dev/null || failed="$failed pytest"
     [ -z "$failed" ] || exit 1
 }
 

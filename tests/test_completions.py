@@ -13,8 +13,8 @@ import pytest
 
 from git_wf.cli.group import VERBS
 from tests.surface import program_options
+from tests.tree import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 COMPLETIONS = ROOT / "completions"
 RUNS = ("01JKXYZAAAAAAAAAAAAAAAAAAA", "01JKXYZBBBBBBBBBBBBBBBBBBB")
 GIT_COMPLETIONS = (

@@ -12,8 +12,8 @@ import pytest
 
 from git_wf.cli.group import VERBS
 from tests.surface import program_options
+from tests.tree import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "man").glob("*.[1-9]"))
 PAGE = ROOT / "man" / "git-wf.1"
 
