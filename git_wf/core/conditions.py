@@ -10,7 +10,7 @@
 | `key contains text` | text has the substring; a list has the element, an object the key |
 | `key matches pattern` | the regular expression is found in the text |
 
-A key that is missing has the empty text. `succeeded`, `failed` and `partially_succeeded` mean
+A key that is missing has the empty text; an older notation puts `$` before it. `succeeded`, `failed` and `partially_succeeded` mean
 the same as the statuses that they stand for, where the key is `outcome`. `true` and `false` alone
 are what they say.
 
@@ -43,7 +43,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WORD_OPERATORS = ("contains", "matches")
-_KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
+_KEY = re.compile(r"\$?[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
 _BINDING = {"||": 1, "&&": 2, "!": 3}
 
 
@@ -185,23 +185,23 @@ class _Reading:
     def _operand(self) -> None:
         while self._peek().text in ("!", "("):
             self.waiting.append(self._next())
-        key = self._next()
-        if key.sort != "word" or not _KEY.fullmatch(key.text):
-            raise ConditionError(_unexpected(key, "a key"), key.offset)
-        operator = self._peek()
+        token = self._next()
+        if token.sort != "word" or not _KEY.fullmatch(token.text):
+            raise ConditionError(_unexpected(token, "a key"), token.offset)
+        key, operator = token.text.removeprefix("$"), self._peek()
         if operator.sort == "compare" or operator.text in _WORD_OPERATORS:
             self.steps.append(self._comparison(key))
         else:
-            self.steps.append(_Test(key.text, "is"))
+            self.steps.append(_Test(key, "is"))
 
-    def _comparison(self, key: _Token) -> _Test:
+    def _comparison(self, key: str) -> _Test:
         operator, literal = self._next(), self._next()
         if literal.sort not in ("word", "quoted"):
             raise ConditionError(_unexpected(literal, "a value"), literal.offset)
         text = _unquoted(literal)
         if operator.text != "matches":
-            return _Test(key.text, operator.text, text)
-        return _Test(key.text, operator.text, text, _pattern(text, literal.offset))
+            return _Test(key, operator.text, text)
+        return _Test(key, operator.text, text, _pattern(text, literal.offset))
 
     def _close(self, token: _Token) -> None:
         self._reduce(0)
@@ -244,8 +244,6 @@ def _unexpected(token: _Token, wanted: str) -> str:
     told = f"found '{token.text}', expected {wanted}"
     if token.text == "=":
         return f"{told}: equality is a single '='"
-    if token.text.startswith("$"):
-        return f"{told}: a key is written without '$'"
     if token.sort == "word" and wanted.startswith("'&&'"):
         return f"{told}: quote a value of several words"
     return told

@@ -60,6 +60,8 @@ BYTE_ORDER_MARK = "\ufeff"
 EXCERPT_WIDTH = 100  # characters
 EXCERPT_BEFORE = 70  # of them before the place
 TAB_WIDTH = 4
+_KEY_REACH = 200  # characters before a value that are searched for its key
+_KEY_BEFORE = re.compile(r'("[^"\n]*"|[\w.-]+)\s*=\s*\Z')
 
 
 class Place(NamedTuple):
@@ -269,6 +271,17 @@ class Graph(_Attributed):
         at = source_offset(self._body, start, offset)
         line = bisect_right(self._lines, at)
         return Place(line, at - self._lines[line - 1] + 1)
+
+    def key_place(self, place: Place | None) -> Place | None:
+        """The place of the key whose value is written at `place`."""
+        if place is None or place.line > len(self._lines):
+            return place
+        start = self._lines[place.line - 1] + place.column - 1
+        found = _KEY_BEFORE.search(self._body, max(0, start - _KEY_REACH), start)
+        if found is None:
+            return place
+        line = bisect_right(self._lines, found.start(1))
+        return Place(line, found.start(1) - self._lines[line - 1] + 1)
 
     @cached_property
     def _body(self) -> str:
