@@ -1,0 +1,265 @@
+"""A change of refs as data: made from what is there, shown as plain git, applied as one.
+
+Every operation that moves refs (rewind, fork, undo, …) is a function from the repository's state
+to a `RefPlan`. `apply_plan` carries it out; `plan_script` writes it as a script that does the same
+with nothing but git, which is what `--dry-run` prints.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.names import Oid, RefName
+from git_wf.store.objects import (
+    Commit,
+    Tree,
+    decode_commit,
+    decode_tree,
+    encode_commit,
+    encode_tree,
+    hash_object,
+)
+from git_wf.store.packs import Pack
+from git_wf.store.refs import RefUpdate, move_refs
+from git_wf.store.repo import Repo
+
+# Author and committer lines that git makes of its environment just so: it strips these marks from
+# both ends of a name and an address.
+_INNER = """[^<>\\s.,:;"\\\\']"""
+_ENDS = f"{_INNER}(?:[^<>\\n]*{_INNER})?"
+_IDENT = re.compile(f"({_ENDS}) <({_ENDS})> ([0-9]+ [+-][0-9]{{4}})")
+# Control codes, marks that reorder text on a terminal, bytes that are not UTF-8.
+_ODD = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+# What a here-document gives back as it is, and a terminal shows without harm.
+_PLAIN = re.compile(f"(?:[^{_ODD}]*\n)?")
+_BYTES = re.compile("[\ud800-\udfff]")
+_PLAIN_NAME = re.compile(f'[^{_ODD}\t\n"\\\\]+')
+
+
+@dataclass(frozen=True)
+class NewObject:
+    """An object that an operation will make. `name` says to people what it is."""
+
+    name: str
+    kind: str
+    data: bytes
+    oid: Oid
+
+
+def new_blob(name: str, data: bytes, object_format: str) -> NewObject:
+    return NewObject(name, "blob", data, hash_object("blob", data, object_format))
+
+
+def new_tree(name: str, entries: Tree, object_format: str) -> NewObject:
+    data = encode_tree(entries, object_format)
+    return NewObject(name, "tree", data, hash_object("tree", data, object_format))
+
+
+def new_commit(name: str, commit: Commit, object_format: str) -> NewObject:
+    data = encode_commit(commit)
+    return NewObject(name, "commit", data, hash_object("commit", data, object_format))
+
+
+@dataclass(frozen=True)
+class WorktreeStep:
+    """Git commands (without `git`) to be run in a worktree, once the refs have moved."""
+
+    path: Path
+    git_dir: Path
+    commands: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class RefPlan:
+    """What an operation will do. `objects` are in order: each comes after what it refers to."""
+
+    operation: str  # `rewind`, `fork`, `undo`, …
+    run_id: str
+    reason: str  # the reflog message, one line
+    updates: tuple[RefUpdate, ...]
+    objects: tuple[NewObject, ...] = ()
+    kept: tuple[RefName, ...] = ()  # refs that keep what the others leave behind
+    new_run_id: str | None = None
+    target: str | None = None
+    worktrees: tuple[WorktreeStep, ...] = ()
+
+
+def apply_plan(
+    repo: Repo, plan: RefPlan, identity_env: Mapping[str, str], *, durable: bool = False
+) -> None:
+    """Makes the objects, moves the refs in one transaction, then sees to the worktrees.
+
+    Raises `Conflict`, `UserError`, `GitFailed` or `OSError`; no ref has moved then, unless it was
+    a worktree's step that failed.
+    """
+    pack = Pack(repo)
+    for new in plan.objects:
+        pack.add(new.kind, new.data)
+    kept = pack.write(durable=durable)
+    try:
+        move_refs(repo, plan.updates, plan.reason, identity_env)
+    finally:
+        if kept is not None:
+            kept.release()
+    for step in plan.worktrees:
+        if step.path.is_dir():
+            place = repo.at_worktree(step.path, step.git_dir)
+            for command in step.commands:
+                place.git(*command)
+
+
+def plan_to_json(plan: RefPlan, applied: bool) -> dict[str, Any]:
+    """formats.md, section 6."""
+    return {
+        "format": 1,
+        "operation": plan.operation,
+        "run_id": plan.run_id,
+        "new_run_id": plan.new_run_id,
+        "target": plan.target,
+        "updates": [
+            {"ref": update.ref, "old": update.old, "new": update.new} for update in plan.updates
+        ],
+        "kept": list(plan.kept),
+        "applied": applied,
+    }
+
+
+def plan_script(repo: Repo, plan: RefPlan, identity_env: Mapping[str, str]) -> str:
+    """The plan as a POSIX shell script of plain git, to be run in the repository.
+
+    Whatever it makes is checked against the id that the plan counts on. It moves the refs in one
+    transaction, each from its expected old value, and comes to the worktrees after that.
+    """
+    title = f"{plan.operation} {plan.target or ''}".strip()
+    lines = ["#!/bin/sh", f"# {_comment(title)}, as plain git", "set -e"]
+    lines += [f"export {key}={shlex.quote(identity_env[key])}" for key in sorted(identity_env)]
+    if plan.objects:
+        lines += ["", _EXPECT]
+    exported = dict(identity_env)
+    for new in plan.objects:
+        lines += ["", f"# {_comment(new.name)}", *_object_lines(new, exported, repo)]
+    lines += ["", *_update_lines(plan, exported, identity_env)]
+    for step in plan.worktrees:
+        lines += ["", *_worktree_lines(step, repo)]
+    return "\n".join(lines) + "\n"
+
+
+_EXPECT = """\
+expect() {
+    read -r made || made=nothing
+    [ "$made" = "$1" ] || { echo "fatal: expected $1, made $made" >&2; exit 1; }
+}"""
+
+
+def _comment(text: str) -> str:
+    return re.sub(r"[^\x20-\x7e]", "?", text)
+
+
+def _object_lines(new: NewObject, exported: dict[str, str], repo: Repo) -> Iterator[str]:
+    """The command that makes an object, and the lines that it reads."""
+    if new.kind == "commit":
+        commit = decode_commit(new.data)
+        idents = _ident_env(commit)
+        if idents is not None:
+            for key, value in idents.items():
+                if exported.get(key) != value:
+                    exported[key] = value
+                    yield f"export {key}={shlex.quote(value)}"
+            parents = "".join(f" -p {parent}" for parent in commit.parents)
+            command = f"git -c i18n.commitEncoding=UTF-8 commit-tree {commit.tree}{parents} -F -"
+            yield from _piped(commit.message.encode(), command, new.oid)
+            return
+    if new.kind == "tree":
+        yield from _tree_lines(new, repo)
+        return
+    yield from _piped(new.data, f"git hash-object -t {new.kind} -w --stdin", new.oid)
+
+
+def _ident_env(commit: Commit) -> dict[str, str] | None:
+    """The environment in which `git commit-tree` makes this commit; None where it cannot.
+
+    It has no headers of other kinds, and it repairs what is not UTF-8.
+    """
+    if commit.extra or _BYTES.search(commit.message):
+        return None
+    found = {}
+    for side, line in (("AUTHOR", commit.author), ("COMMITTER", commit.committer)):
+        matched = _IDENT.fullmatch(line)
+        if matched is None or not _PLAIN_NAME.fullmatch(line):
+            return None
+        found[f"GIT_{side}_NAME"] = matched[1]
+        found[f"GIT_{side}_EMAIL"] = matched[2]
+        found[f"GIT_{side}_DATE"] = f"@{matched[3]}"
+    return found
+
+
+def _tree_lines(new: NewObject, repo: Repo) -> Iterator[str]:
+    entries = decode_tree(new.data, repo.object_format)
+    listed = [
+        (f"{entry.mode.zfill(6)} {entry.kind} {entry.oid}\t".encode() + name)
+        for name, entry in entries.items()
+    ]
+    if all(_PLAIN_NAME.fullmatch(os.fsdecode(name)) for name in entries):
+        yield from _piped(b"".join(line + b"\n" for line in listed), "git mktree", new.oid)
+    else:
+        data = b"".join(line + b"\0" for line in listed)
+        yield from _piped(data, "git mktree -z", new.oid)
+
+
+def _piped(data: bytes, command: str, oid: Oid) -> Iterator[str]:
+    """`command`, fed with `data`, its answer compared with `oid`."""
+    text = data.decode("utf-8", "surrogateescape")
+    if _PLAIN.fullmatch(text):
+        word = _delimiter(text)
+        yield f"{command} <<'{word}' | expect {oid}"
+        yield f"{text}{word}"
+    else:
+        yield f"printf '{_octal(data)}' | {command} | expect {oid}"
+
+
+def _delimiter(text: str) -> str:
+    """A word that is no line of `text`."""
+    lines = set(text.split("\n"))
+    number, word = 0, "END"
+    while word in lines:
+        number += 1
+        word = f"END{number}"
+    return word
+
+
+def _octal(data: bytes) -> str:
+    """`data` as a format of `printf`, between single quotes."""
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b"%\\'" else f"\\{byte:03o}" for byte in data
+    )
+
+
+def _update_lines(
+    plan: RefPlan, exported: Mapping[str, str], identity_env: Mapping[str, str]
+) -> Iterator[str]:
+    for key in sorted(exported):
+        if key not in identity_env:
+            yield f"unset {key}"
+        elif exported[key] != identity_env[key]:
+            yield f"export {key}={shlex.quote(identity_env[key])}"
+    yield f"git update-ref --create-reflog -m {shlex.quote(plan.reason)} --stdin <<'END'"
+    for update in plan.updates:
+        yield update.line()
+    yield "END"
+
+
+def _worktree_lines(step: WorktreeStep, repo: Repo) -> Iterator[str]:
+    """Only where the worktree is there and belongs to the repository that the script runs in."""
+    path, common = shlex.quote(os.fspath(step.path)), shlex.quote(os.fspath(repo.common_dir))
+    yield 'here=$(cd "$(git rev-parse --git-common-dir)" && pwd -P)'
+    yield f'if [ -d {path} ] && [ "$here" = {common} ]; then'
+    place = ["git", "--git-dir", os.fspath(step.git_dir), "--work-tree", os.fspath(step.path)]
+    for command in step.commands:
+        yield f"    (cd {path} && {shlex.join([*place, *command])})"
+    yield "fi"
