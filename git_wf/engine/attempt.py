@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from git_wf.core.context import clean_value
-from git_wf.core.graph import Graph, Node
+from git_wf.core.graph import Node
 from git_wf.core.outcome import (
     CANCELLED,
     CONFIGURATION,
@@ -22,6 +22,7 @@ from git_wf.core.outcome import (
     succeeded,
 )
 from git_wf.core.retry import Policy, attempts, failure_signature, jittered
+from git_wf.core.routing import failure_rule
 from git_wf.core.templates import TemplateError
 from git_wf.engine.handlers import find_handler
 from git_wf.engine.kinds.conditional import route
@@ -114,13 +115,9 @@ def _settled(visit: Visit, outcome: Outcome) -> Outcome:
         outcome = _excused(outcome, PARTIAL_SUCCESS, "allow_partial")
     if node.flag("auto_status") and outcome.status not in (SUCCESS, SKIPPED):
         outcome = _excused(outcome, SUCCESS, "auto_status")
-    if outcome.status == FAIL and on_failure(node, visit.run.graph) == "succeed":
+    if outcome.status == FAIL and failure_rule(visit.run.graph, node) == "succeed":
         outcome = _excused(outcome, SUCCESS, "on_failure")
     return signed(node, outcome, visit)
-
-
-def on_failure(node: Node, graph: Graph) -> str:
-    return node.text("on_failure") or graph.text("on_failure")
 
 
 def signed(node: Node, outcome: Outcome, visit: Visit) -> Outcome:

@@ -49,7 +49,7 @@ from git_wf.engine.process import (
     end_processes,
 )
 from git_wf.engine.recorder import Recorded, Recorder
-from git_wf.engine.state import Conclusion, Run, State, Visit, edge_record
+from git_wf.engine.state import SESSIONS_KEY, Conclusion, Run, State, Visit, edge_record
 from git_wf.errors import Conflict, GitFailed, StateUnreadable
 
 __all__ = ["Conclusion", "Run", "walk"]
@@ -236,6 +236,9 @@ class Walker:
             outcome = signed(node, failed(stalled, CANCELLED), visit)
             attempted = Attempted(outcome, visit.attempt - 1)
         outcome = self._admit(node, attempted)
+        self.state.context.update(visit.facts)
+        if visit.sessions:
+            self.state.context[SESSIONS_KEY] = visit.sessions
         self._announce_end(visit, outcome)
         step = Step(None, None, "stalled", stalled) if stalled else self._choose(node, outcome)
         self._record(visit, outcome, self._take(node, step))
@@ -266,6 +269,8 @@ class Walker:
             watch=self._watch,
             redaction=self._redaction,
             announce=self._announce,
+            state=state,
+            sessions=state.sessions,
         )
 
     def _admit(self, node: Node, attempted: Attempted) -> Outcome:

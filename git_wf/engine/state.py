@@ -15,6 +15,8 @@ from git_wf.core.outcome import SUCCESS, Outcome
 from git_wf.engine.events import Announcer
 from git_wf.engine.process import Watch
 
+SESSIONS_KEY = "internal.sessions"
+
 
 @dataclass
 class Run:
@@ -88,6 +90,11 @@ class State:
         )
 
     @property
+    def sessions(self) -> dict[str, str]:
+        """`backend:thread` → the id of the session that a `full` fidelity goes on with."""
+        return dict(self.context.get(SESSIONS_KEY) or {})
+
+    @property
     def last_outcome(self) -> Outcome:
         """Of the node that was completed last: what a conditional routes by."""
         if self.completed and self.completed[-1] in self.outcomes:
@@ -147,6 +154,9 @@ class Visit:
     watch: Watch
     redaction: Redaction
     announce: Announcer
+    state: State  # as it was before the visit; handlers only read it
+    sessions: dict[str, str] = field(default_factory=dict)  # `backend:thread` → session id
+    facts: dict[str, Any] = field(default_factory=dict)  # `internal.…` keys that it sets
     attempt: int = 1
 
     @property

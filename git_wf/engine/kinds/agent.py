@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from git_wf.core import templates
 from git_wf.core.context import PERCENT_ENCODED, cut_middle, decode_output, last_bytes
-from git_wf.core.outcome import FAIL, Failure, Outcome
+from git_wf.core.fidelity import FULL, HIGH, resolve_fidelity, resolve_thread, write_preamble
+from git_wf.core.outcome import DETERMINISTIC, FAIL, TRANSIENT, Failure, Outcome
 from git_wf.engine.answers import Answer, AnswerError, routing_answer, status_answer
-from git_wf.engine.backends import Profile, Reply, backend_name, find_profile, read_reply
+from git_wf.engine.backends import (
+    Profile,
+    Reply,
+    backend_name,
+    find_profile,
+    live_text,
+    read_reply,
+)
 from git_wf.engine.process import Ended
 from git_wf.engine.programs import (
     end_failure,
@@ -32,12 +40,18 @@ LAST_RESPONSE = 200  # characters
 
 
 def ask_agent(visit: Visit) -> Outcome:
-    profile = find_profile(backend_name(visit.node, visit.run.config), visit.run.config)
-    prompt = node_prompt(visit)
+    run, node = visit.run, visit.node
+    profile = find_profile(backend_name(node, run.config, run.env), run.config)
+    talk = _talk(visit, profile)
+    prompt = _whole_prompt(visit, talk.fidelity)
     _write_text(visit, "prompt.md", prompt)
-    argv = profile.argv(_placeholders(visit), None)
-    write_trace(visit, "provider_used.json", _provider(visit, profile, argv))
-    timeout = visit.node.seconds("timeout")
+    argv = profile.argv(
+        {"model": node.text("model"), "effort": node.text("reasoning_effort")},
+        talk.session,
+        prompt_only=node.kind == "prompt",
+    )
+    write_trace(visit, "provider_used.json", _provider(visit, profile, argv, talk))
+    timeout = node.seconds("timeout")
     try:
         ended = run_node_program(
             visit,
@@ -45,11 +59,55 @@ def ask_agent(visit: Visit) -> Outcome:
             stdin=prompt.encode("utf-8", "surrogateescape"),
             timeout=timeout,
             keep=RESPONSE_LIMIT,
-            show=_shower(visit),
+            show=_shower(visit, profile),
         )
     except OSError as err:
         return Outcome(FAIL, failure=start_failure(argv, err))
-    return _outcome(visit, profile, ended, end_failure(ended, timeout))
+    return _outcome(visit, profile, talk, ended, end_failure(ended, timeout))
+
+
+@dataclass(frozen=True)
+class _Talk:
+    """How a visit goes on from what went before."""
+
+    fidelity: str
+    thread: str  # `backend:thread`
+    session: str | None  # the session that goes on
+
+
+def _talk(visit: Visit, profile: Profile) -> _Talk:
+    state, graph = visit.state, visit.run.graph
+    fidelity = resolve_fidelity(visit.incoming, visit.node, graph)
+    previous = state.completed[-1] if state.completed else ""
+    thread = resolve_thread(visit.incoming, visit.node, graph, previous)
+    if fidelity == FULL and state.resumed:
+        fidelity = HIGH  # the session may be on another machine, or half done
+    if fidelity == FULL and not profile.resume:
+        fidelity = HIGH
+        visit.announce(
+            "notice",
+            code="no_session",
+            message=f"node '{visit.node.id}': backend '{profile.name}' cannot go on with a "
+            f"session; {HIGH} instead of {FULL}",
+        )
+    visit.facts["internal.fidelity"] = fidelity
+    visit.facts["internal.thread_id"] = thread
+    key = f"{profile.name}:{thread}"
+    return _Talk(fidelity, key, visit.sessions.get(key) if fidelity == FULL else None)
+
+
+def _whole_prompt(visit: Visit, fidelity: str) -> str:
+    prompt = node_prompt(visit)
+    preamble = write_preamble(
+        fidelity,
+        goal=visit.run.goal,
+        run_id=visit.run.run_id,
+        prompt=prompt,
+        completed=visit.state.completed,
+        outcomes=visit.state.outcomes,
+        values=visit.values,
+    )
+    return f"{preamble}\n\n{prompt}" if preamble else prompt
 
 
 def node_prompt(visit: Visit) -> str:
@@ -60,7 +118,9 @@ def node_prompt(visit: Visit) -> str:
     return templates.render(text, visit.template_values(), prompt=True)
 
 
-def _outcome(visit: Visit, profile: Profile, ended: Ended, failure: Failure | None) -> Outcome:
+def _outcome(
+    visit: Visit, profile: Profile, talk: _Talk, ended: Ended, failure: Failure | None
+) -> Outcome:
     text, encoded = decode_output(ended.stdout)
     reply = Reply(text)
     answer = Answer()
@@ -74,6 +134,11 @@ def _outcome(visit: Visit, profile: Profile, ended: Ended, failure: Failure | No
     except (AnswerError, ValueError) as err:
         failure = failure or Failure(f"backend '{profile.name}': {err}")
     _write_text(visit, "response.md", reply.text)
+    if reply.session:
+        visit.sessions[talk.thread] = reply.session
+    if reply.error and (failure is None or failure.kind == DETERMINISTIC):
+        kind = TRANSIENT if reply.transient else DETERMINISTIC
+        failure = Failure(f"backend '{profile.name}': {reply.error}", kind)
     updates = _updates(visit, reply.text, encoded)
     outcome = answer.outcome(updates, usage=reply.usage)
     if failure is None:
@@ -92,31 +157,31 @@ def _updates(visit: Visit, text: str, encoded: bool) -> dict[str, Any]:
     return updates
 
 
-def _shower(visit: Visit) -> Callable[[bytes], None]:
-    """Announces the output as it comes, in whole characters."""
+def _shower(visit: Visit, profile: Profile) -> Callable[[bytes], None]:
+    """Announces what the agent says as it comes, in whole characters, or whole lines of JSON."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
 
     def show(data: bytes) -> None:
+        nonlocal rest
         text = decoder.decode(data)
+        if profile.output == "json":
+            *lines, rest = (rest + text).split("\n")
+            text = "".join(f"{said}\n" for said in map(live_text, lines) if said)
         if text:
             visit.announce("agent_output", node=visit.node.id, text=text)
 
     return show
 
 
-def _placeholders(visit: Visit) -> dict[str, str]:
-    return {
-        "model": visit.node.text("model"),
-        "effort": visit.node.text("reasoning_effort"),
-    }
-
-
-def _provider(visit: Visit, profile: Profile, argv: list[str]) -> dict[str, Any]:
+def _provider(visit: Visit, profile: Profile, argv: list[str], talk: _Talk) -> dict[str, Any]:
     return {
         "backend": profile.name,
         "provider": visit.node.text("provider") or None,
         "model": visit.node.text("model") or None,
         "command": argv,
+        "fidelity": talk.fidelity,
+        "session": visit.sessions.get(talk.thread) if talk.session else None,
     }
 
 

@@ -37,8 +37,10 @@ def test_which_program_answered_is_in_the_trace(play, stub):
     assert json.loads(walked.trace("a@1/provider_used.json")) == {
         "backend": "stub",
         "command": [str(stub)],
+        "fidelity": "compact",
         "model": "m1",
         "provider": "p1",
+        "session": None,
     }
 
 
@@ -148,3 +150,91 @@ def test_secrets_of_a_response(play):
     assert walked.context["k"] == "***"
     assert "pass" not in str(walked.events)
     assert "pass" not in walked.trace("a@1/prompt.md") + walked.trace("a@1/response.md")
+
+
+# Sessions and fidelity.
+
+
+def make_program(directory, name, script):
+    """A stand-in for a backend, put first on PATH."""
+    directory.mkdir(exist_ok=True)
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
+    return {"PATH": f"{directory}:/usr/bin:/bin"}
+
+
+CODEX = """\
+printf '%s\\n' "$*" >>calls
+cat >>prompts
+echo >>prompts
+case "$*" in *resume*) ;; *) echo '{"type":"thread.started","thread_id":"t-'$GIT_WF_NODE'"}';; esac
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"did '$GIT_WF_NODE'"}}'
+"""
+FULL = 'fidelity="full"'
+EXEC = "exec --json --sandbox workspace-write"
+
+
+def calls(walked):
+    return (walked.recorder.work_dir / "calls").read_text().splitlines()
+
+
+def play_codex(play, tmp_path, body, **options):
+    given = {"env": make_program(tmp_path / "bin", "codex", CODEX)}
+    given["config"] = {"agents": {"default": "codex"}}
+    return play(body, given=given, **options)
+
+
+def test_nodes_of_a_thread_share_a_session(play, tmp_path):
+    walked = play_codex(
+        play,
+        tmp_path,
+        f'a [prompt="p", {FULL}, thread_id="t"] b [prompt="p", {FULL}, thread_id="t"]'
+        f' c [prompt="p", {FULL}, thread_id="u"] start -> a -> b -> c -> exit',
+    )
+    assert calls(walked) == [f"{EXEC} -", f"{EXEC} resume t-a -", f"{EXEC} -"]
+    assert walked.context["internal.sessions"] == {"codex:t": "t-a", "codex:u": "t-c"}
+    assert walked.context["internal.fidelity"] == "full"
+    assert walked.context["internal.thread_id"] == "u"
+    assert json.loads(walked.trace("b@1/provider_used.json"))["session"] == "t-a"
+    assert walked.trace("b@1/prompt.md") == "p"
+
+
+def test_the_first_resumed_node_gets_a_summary(play, recorder, tmp_path):
+    body = (
+        f'a [prompt="p", {FULL}, thread_id=t] b [prompt="p", {FULL}, thread_id=t]'
+        f' c [prompt="p", {FULL}, thread_id=t] start -> a -> b -> c -> exit'
+    )
+    play_codex(play, tmp_path, body)
+    (recorder.work_dir / "calls").unlink()
+    walked = play_codex(play, tmp_path, body, checkpoint=recorder.checkpoints[0])
+    assert calls(walked) == [f"{EXEC} -", f"{EXEC} resume t-b -"]
+    assert walked.trace("b@1/prompt.md") == "Done so far:\n- a: success\n    did a\n\np"
+    assert walked.trace("c@1/prompt.md") == "p"
+
+
+def test_a_backend_without_sessions(play):
+    walked = play(f'a [prompt="x"] b [prompt="y", {FULL}] start -> a -> b -> exit')
+    assert [event["code"] for event in walked.of("notice")] == ["no_session"]
+    assert walked.context["internal.fidelity"] == "summary:high"
+    assert walked.trace("b@1/prompt.md") == "Done so far:\n- a: success\n    done\n\ny"
+
+
+def test_a_preamble_stands_before_the_prompt(play):
+    walked = play('graph [goal="Build it"] a [prompt="x"] b [prompt="y"] start -> a -> b -> exit')
+    assert walked.trace("a@1/prompt.md") == "Goal: Build it\n\nx"
+    assert walked.trace("b@1/prompt.md") == ("Goal: Build it\n\nDone so far:\n- a: success\n\ny")
+    assert walked.context["internal.fidelity"] == "compact"
+
+
+def test_an_error_that_the_program_reports(play, tmp_path):
+    error = '{"type":"result","is_error":true,"api_error_status":529,"result":"overloaded"}'
+    env = make_program(tmp_path / "bin", "claude", f"cat >/dev/null; echo '{error}'; exit 1\n")
+    walked = play(agent("x"), given={"env": env, "config": {"agents": {"default": "claude"}}})
+    assert outcome_of(walked).failure.message == "backend 'claude': overloaded"
+    assert outcome_of(walked).failure.kind == "transient"
+
+
+def test_what_an_agent_says_in_json_is_shown_as_text(play, tmp_path):
+    walked = play_codex(play, tmp_path, agent("x"))
+    assert "".join(event["text"] for event in walked.of("agent_output")) == "did a\n"
