@@ -1,0 +1,168 @@
+"""What a killed run left behind: processes that still live, found by their environment.
+
+A node's processes carry `GIT_WF_RUN_ID`. One that cleared its environment is found where it is in
+the process group of one that did not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from git_wf.core.clock import Clock
+
+RUN_VARIABLE = "GIT_WF_RUN_ID"
+GRACE = 3.0  # seconds from TERM to KILL
+_KILLED = 2.0  # seconds that a killed process has to vanish
+_POLL = 0.02
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process. `started` tells it from a later one with the same id."""
+
+    pid: int
+    parent: int
+    group: int
+    started: str
+    command: str
+
+
+def leftover_processes(run_id: str) -> list[Process]:
+    """The living processes of a run but ourselves and our ancestors, by id."""
+    mark = f"{RUN_VARIABLE}={run_id}"
+    found = _listed(mark) if _PROC.is_dir() else _asked(mark)
+    processes = {process.pid: process for process, _ in found}
+    kin = _ancestors(os.getpid(), processes)
+    spared_groups = {process.group for pid, process in processes.items() if pid in kin}
+    groups = {process.group for process, is_marked in found if is_marked} - spared_groups
+    return sorted(
+        (
+            process
+            for process, is_marked in found
+            if process.pid not in kin and (is_marked or process.group in groups)
+        ),
+        key=lambda process: process.pid,
+    )
+
+
+def end_processes(
+    processes: Sequence[Process], clock: Clock, grace_seconds: float = GRACE
+) -> list[Process]:
+    """TERM, a pause while any of them lives, KILL. Returns those that live on all the same."""
+    left = _signal(processes, signal.SIGTERM)
+    left = _wait(left, clock, grace_seconds)
+    if left:
+        left = _wait(_signal(left, signal.SIGKILL), clock, _KILLED)
+    return left
+
+
+def _signal(processes: Iterable[Process], number: signal.Signals) -> list[Process]:
+    """Sends a signal to those that live; returns them."""
+    left = [process for process in processes if is_alive(process)]
+    for process in left:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)
+    return left
+
+
+def _wait(processes: Sequence[Process], clock: Clock, seconds: float) -> list[Process]:
+    deadline = clock.monotonic() + seconds
+    left = [process for process in processes if is_alive(process)]
+    while left and clock.monotonic() < deadline:
+        clock.sleep(_POLL)
+        left = [process for process in left if is_alive(process)]
+    return left
+
+
+def is_alive(process: Process) -> bool:
+    """Whether it still runs, and its id was not given to another since. A zombie is dead."""
+    if _PROC.is_dir():
+        now = _read_stat(process.pid)
+        return now is not None and now.started == process.started
+    return any(now == process for now, _ in _asked("", process.pid))
+
+
+def _ancestors(pid: int, processes: dict[int, Process]) -> set[int]:
+    """A process and those that it comes from."""
+    kin = {pid}
+    while pid in processes and processes[pid].parent not in kin:
+        pid = processes[pid].parent
+        kin.add(pid)
+    return kin
+
+
+# Linux.
+
+
+def _listed(mark: str) -> list[tuple[Process, bool]]:
+    """Every living process, and whether its environment has the mark."""
+    found = []
+    for name in os.listdir(_PROC):
+        if not name.isdecimal():
+            continue
+        process = _read_stat(int(name))
+        if process is not None:
+            found.append((process, os.fsencode(mark) in _environment(process.pid)))
+    return found
+
+
+def _environment(pid: int) -> list[bytes]:
+    """What a process was started with; nothing where it is another user's."""
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _read_stat(pid: int) -> Process | None:
+    """A process from its `stat` line; None where it is gone or a zombie (proc(5))."""
+    try:
+        data = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    # The command is in parentheses and may hold any byte; no parenthesis comes behind it.
+    command = data[data.index(b"(") + 1 : data.rindex(b")")]
+    state, parent, group, *rest = data[data.rindex(b")") + 2 :].split()
+    if state in (b"Z", b"X", b"x"):
+        return None
+    started = rest[16].decode()  # field 22
+    return Process(pid, int(parent), int(group), started, command.decode("utf-8", "replace"))
+
+
+# Elsewhere.
+
+
+def _asked(mark: str, pid: int | None = None) -> list[tuple[Process, bool]]:
+    """The same from `ps`, which shows the environment behind the command (macOS, BSD)."""
+    chosen = ["-ax"] if pid is None else ["-p", str(pid)]
+    told = subprocess.run(
+        ["ps", "-Eww", *chosen, "-o", "pid=,ppid=,pgid=,stat=,lstart=,command="],
+        env={**os.environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).stdout
+    return read_ps(told.decode("utf-8", "replace"), mark)
+
+
+def read_ps(told: str, mark: str) -> list[tuple[Process, bool]]:
+    """Lines of pid, parent, group, state, five words of start time, command and environment."""
+    found = []
+    for line in told.splitlines():
+        words = line.split(None, 9)
+        if len(words) < 10 or words[3].startswith("Z"):
+            continue
+        pid, parent, group = (int(word) for word in words[:3])
+        is_marked = re.search(rf"(?:^|\s){re.escape(mark)}(?:\s|$)", words[9]) is not None
+        command = words[9].split(" ", 1)[0].rsplit("/", 1)[-1]
+        found.append((Process(pid, parent, group, " ".join(words[4:9]), command), is_marked))
+    return found

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import pytest
+
+from git_wf.store.processes import (
+    Process,
+    end_processes,
+    is_alive,
+    leftover_processes,
+    read_ps,
+)
+
+RUN = "01JKXYZ0000000000000000000"
+
+
+class RealClock:
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Started:
+    """Processes that say `ready` on stdout, and are gone at the end of a test."""
+
+    def __init__(self) -> None:
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def start(self, script: str, run: str | None = RUN, session: bool = True) -> int:
+        env = {key: value for key, value in os.environ.items() if key != "GIT_WF_RUN_ID"}
+        if run:
+            env["GIT_WF_RUN_ID"] = run
+        child = subprocess.Popen(
+            ["sh", "-c", script], env=env, stdout=subprocess.PIPE, start_new_session=session
+        )
+        self.children.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        return child.pid
+
+
+@pytest.fixture
+def started() -> Iterator[Started]:
+    all_of_them = Started()
+    yield all_of_them
+    for child in all_of_them.children:
+        if os.getpgid(child.pid) == child.pid and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def pids(run: str) -> list[int]:
+    return [process.pid for process in leftover_processes(run)]
+
+
+def test_processes_are_found_by_the_run_in_their_environment(started: Started):
+    pid = started.start("echo ready; exec sleep 60")
+    started.start("echo ready; exec sleep 60", run=RUN[:-1])
+    started.start("echo ready; exec sleep 60", run=None)
+    found = leftover_processes(RUN)
+    assert [(process.pid, process.command) for process in found] == [(pid, "sleep")]
+    assert all(is_alive(process) for process in found)
+
+
+def test_one_that_cleared_its_environment_is_found_by_its_group(started: Started):
+    pid = started.start("env -i sleep 60 & echo ready; wait")
+    found = leftover_processes(RUN)
+    assert [process.command for process in found] == ["sh", "sleep"]
+    assert {process.group for process in found} == {pid}
+
+
+def test_a_group_with_us_in_it_is_left_alone(started: Started):
+    pid = started.start("echo ready; exec sleep 60", session=False)
+    assert pids(RUN) == [pid]
+
+
+def test_neither_ourselves_nor_our_ancestors_are_found():
+    code = (
+        f"from git_wf.store.processes import leftover_processes\nprint(leftover_processes({RUN!r}))"
+    )
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1"; true', sys.executable, code],
+        env={**os.environ, "GIT_WF_RUN_ID": RUN, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_ending_waits_for_those_that_listen(started: Started):
+    started.start("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+    found = leftover_processes(RUN)
+    assert end_processes(found, RealClock()) == []
+    assert pids(RUN) == []
+
+
+def test_one_that_does_not_listen_is_killed(started: Started):
+    started.start("trap '' TERM; echo ready; while :; do sleep 0.01; done")
+    assert end_processes(leftover_processes(RUN), RealClock(), grace_seconds=0.1) == []
+    assert pids(RUN) == []
+
+
+def test_another_process_with_the_same_id_is_not_touched(started: Started):
+    pid = started.start("echo ready; exec sleep 60")
+    before = Process(pid, os.getpid(), pid, "1", "sleep")
+    assert not is_alive(before)
+    assert end_processes([before], RealClock()) == []
+    assert pids(RUN) == [pid]
+
+
+def test_what_ps_tells_elsewhere():
+    told = (
+        "  501     1   501 Ss   Tue Dec  1 10:00:00 2026  /bin/sh -c x A=1 GIT_WF_RUN_ID=ID B=2\n"
+        "  502   501   501 S    Tue Dec  1 10:00:01 2026     sleep 60 GIT_WF_RUN_ID=ID2\n"
+        "  503   501   501 Z    Tue Dec  1 10:00:01 2026     (sleep)\n"
+        "garbage\n"
+    )
+    assert read_ps(told, "GIT_WF_RUN_ID=ID") == [
+        (Process(501, 1, 501, "Tue Dec 1 10:00:00 2026", "sh"), True),
+        (Process(502, 501, 501, "Tue Dec 1 10:00:01 2026", "sleep"), False),
+    ]
