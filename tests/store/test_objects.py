@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -239,5 +240,5 @@ class TestReader:
 def test_reading_imports_no_gitpython() -> None:
     code = "import sys, git_wf.store.objects; print('git' in sys.modules)"
     root = Path(__file__).resolve().parents[2]
-    told = subprocess.run(["python3", "-c", code], cwd=root, capture_output=True, check=True)
+    told = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
     assert told.stdout == b"False\n"

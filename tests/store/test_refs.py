@@ -65,9 +65,10 @@ class TestTransaction:
         move_refs(opened, [RefUpdate(META, two, one)], "wf: rewind plan@2", IDENTITY)
         shown = git("log", "-g", "--format=%H %gn %ge %gs %gd", "--date=raw", META,
                     cwd=opened.common_dir)  # fmt: skip
+        who, when = "Rita Recorder rita@example.com", "wf/meta/01A@{1764504000 +0100}"
         assert shown.splitlines() == [
-            f"{two} Rita Recorder rita@example.com wf: rewind plan@2 wf/meta/01A@{{1764504000 +0100}}",
-            f"{one} Rita Recorder rita@example.com wf: init wf/meta/01A@{{1764504000 +0100}}",
+            f"{two} {who} wf: rewind plan@2 {when}",
+            f"{one} {who} wf: init {when}",
         ]
 
     def test_without_an_identity_in_the_configuration(
