@@ -78,7 +78,7 @@ BUILT_IN = {
             (*_CLAUDE, "--permission-mode", "acceptEdits"),
             "json",
             resume=("--resume", "{session}"),
-            prompt_command=(*_CLAUDE, "--tools", ""),
+            prompt_command=(*_CLAUDE, "--tools", "", "--strict-mcp-config"),
         ),
         Profile(
             "codex",

@@ -205,11 +205,11 @@ COMMANDS = {
     "llm": "llm prompt --no-stream --model m",
 }
 SHORT = {
-    "claude": ["claude", "--print", "--output-format", "stream-json", "--verbose", "--tools", ""],
-    "codex": ["codex", "exec", "--json", "--sandbox", "read-only", "-"],
-    "gemini": ["gemini", "--output-format", "json"],
-    "opencode": ["opencode", "run", "--format", "json", "--agent", "plan"],
-    "llm": ["llm", "prompt", "--no-stream"],
+    "claude": "claude --print --output-format stream-json --verbose --tools  --strict-mcp-config",
+    "codex": "codex exec --json --sandbox read-only -",
+    "gemini": "gemini --output-format json",
+    "opencode": "opencode run --format json --agent plan",
+    "llm": "llm prompt --no-stream",
 }
 
 
@@ -221,7 +221,7 @@ def test_how_the_built_in_programs_are_called(name):
 
 @pytest.mark.parametrize("name", SHORT)
 def test_how_they_are_called_for_a_prompt_node(name):
-    assert BUILT_IN[name].argv({}, prompt_only=True) == SHORT[name]
+    assert " ".join(BUILT_IN[name].argv({}, prompt_only=True)) == SHORT[name]
 
 
 @pytest.mark.parametrize(
