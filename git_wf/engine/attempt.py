@@ -67,13 +67,22 @@ def is_retried(outcome: Outcome) -> bool:
 
 def _attempt(visit: Visit) -> Outcome:
     if visit.run.dry_run:
-        return route(visit) if visit.node.kind == "conditional" else succeeded()
+        return _simulated(visit)
     try:
         return _admissible(find_handler(visit.node)(visit), visit)
     except UserError as err:
         return failed(err.message, CONFIGURATION)
     except TemplateError as err:
         return failed(f"template: {err.message}", CONFIGURATION)
+
+
+def _simulated(visit: Visit) -> Outcome:
+    """A dry run: everything succeeds, and people take the first choice."""
+    if visit.node.kind == "conditional":
+        return route(visit)
+    if visit.node.kind == "human":
+        visit.chosen = next(iter(visit.run.graph.outgoing(visit.node.id)), None)
+    return succeeded()
 
 
 def _admissible(outcome: Outcome, visit: Visit) -> Outcome:

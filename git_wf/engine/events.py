@@ -12,6 +12,7 @@ Every event has `event`, `time` (RFC 3339) and `run_id`, and the fields of its k
 | `edge_selected` | `from, to, label, why` |
 | `checkpoint_saved` | `ordinal, commit, metadata_commit` |
 | `checkpoint_skipped` | `reason` |
+| `waiting` | `node, choices` |
 | `notice` | `code, message` |
 | `run_finished` | `status, failure_reason` |
 """

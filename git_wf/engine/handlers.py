@@ -6,6 +6,7 @@ from git_wf.core.graph import KINDS, Node
 from git_wf.engine.kinds.agent import ask_agent
 from git_wf.engine.kinds.command import run_command
 from git_wf.engine.kinds.conditional import route
+from git_wf.engine.kinds.human import ask_person
 from git_wf.engine.kinds.wait import wait
 from git_wf.engine.state import Handler
 
@@ -14,6 +15,7 @@ HANDLERS: dict[str, Handler] = {
     "prompt": ask_agent,
     "command": run_command,
     "conditional": route,
+    "human": ask_person,
     "wait": wait,
 }
 # What a workflow may contain; start and exit are the loop's own.

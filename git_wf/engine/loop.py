@@ -40,6 +40,7 @@ from git_wf.core.retry import SIGNATURE_LIMIT
 from git_wf.core.routing import Step, next_step, retry_step
 from git_wf.engine.attempt import Attempted, attempt_visit, signed
 from git_wf.engine.events import Announcer, Listener
+from git_wf.engine.people import People, Question, Waiting
 from git_wf.engine.process import (
     END_GRACE,
     Cancel,
@@ -57,6 +58,7 @@ __all__ = ["Conclusion", "Run", "walk"]
 DEFAULT_STALL = 1800.0  # seconds
 DEFAULT_VISITS = 1000  # of one node, in a run without a limit of its own
 DRY_VISITS = 10  # the same in a dry run, where nothing changes from one visit to the next
+NOBODY = People()
 _RESTARTABLE = (TIMEOUT, SIGNAL, TRANSIENT)
 
 
@@ -72,13 +74,15 @@ def walk(
     secrets: Collection[str] = (),
     draw: Callable[[], float] = random.random,
     first_delay: float | None = None,
+    people: People = NOBODY,
 ) -> Conclusion:
     """Walks a valid graph from its start, or on from a checkpoint, to the run's conclusion.
 
     `checkpoint.context_values` are joined with their artifacts; `recorded` are the commits that
     hold it. `secrets` are values to replace wherever they turn up. `draw` gives random numbers
     from 0 to 1, for `selection="random"` and the jitter of pauses; `first_delay` (seconds)
-    replaces the first pause of every retry policy. A dry run touches neither `recorder` nor
+    replaces the first pause of every retry policy. `people` says who answers human nodes; where
+    nobody does, the conclusion is `waiting`. A dry run touches neither `recorder` nor
     any file.
     """
     stall = run.graph.seconds("stall_timeout", DEFAULT_STALL)
@@ -90,7 +94,9 @@ def walk(
     else:
         at = recorded or Recorded(checkpoint.git_commit_sha, None)
         state = State.restored(checkpoint, at.commit, at.metadata_commit)
-    walker = Walker(run, state, recorder, clock, watch, redaction, announce, draw, first_delay)
+    walker = Walker(
+        run, state, recorder, clock, watch, redaction, announce, draw, first_delay, people
+    )
     resumed = {"resumed": True} if checkpoint else {}
     announce("run_started", workflow=run.graph.name, **run.started, **resumed)
     conclusion = _walk_in_scratch(walker, checkpoint)
@@ -129,6 +135,7 @@ class Walker:
         announce: Announcer,
         draw: Callable[[], float],
         first_delay: float | None,
+        people: People,
     ) -> None:
         self.run = run
         self.state = state
@@ -140,6 +147,7 @@ class Walker:
         self._announce = announce
         self._draw = draw
         self._first_delay = first_delay
+        self._people = people
         self._since = clock.monotonic()
         self._skipped = 0
         self._moved = True  # a visit was made since the exit was seen last
@@ -157,9 +165,20 @@ class Walker:
                 step = self._step(nodes[node_id])
             except Interrupted:
                 return self.conclude("interrupted")
+            except Waiting as err:
+                return self._wait(err.question)
             if step.target is None:
                 return self.conclude(FAIL if step.reason else SUCCESS, step.reason)
             node_id = step.target
+
+    def _wait(self, question: Question) -> Conclusion:
+        waiting = question.to_json()
+        try:
+            self._tell_notices(self._recorder.wait(waiting))
+        except (GitFailed, Conflict, OSError) as err:
+            self._skipped += 1
+            self._announce("checkpoint_skipped", reason=str(err))
+        return replace(self.conclude("waiting"), waiting=waiting)
 
     def conclude(self, status: str, reason: str = "") -> Conclusion:
         return Conclusion(
@@ -240,7 +259,7 @@ class Walker:
         if visit.sessions:
             self.state.context[SESSIONS_KEY] = visit.sessions
         self._announce_end(visit, outcome)
-        step = Step(None, None, "stalled", stalled) if stalled else self._choose(node, outcome)
+        step = Step(None, None, "stalled", stalled) if stalled else self._choose(visit, outcome)
         self._record(visit, outcome, self._take(node, step))
         return step
 
@@ -269,6 +288,7 @@ class Walker:
             watch=self._watch,
             redaction=self._redaction,
             announce=self._announce,
+            people=self._people,
             state=state,
             sessions=state.sessions,
         )
@@ -341,11 +361,15 @@ class Walker:
 
     # The edge.
 
-    def _choose(self, node: Node, outcome: Outcome) -> Step:
+    def _choose(self, visit: Visit, outcome: Outcome) -> Step:
+        node = visit.node
         repeated = self._repeated_failure(outcome)
         if repeated:
             return Step(None, None, "signature_limit", repeated)
-        step = self._next_step(node, outcome)
+        if visit.chosen is not None and outcome.is_success:
+            step = Step(visit.chosen.target, visit.chosen, "preferred_label")
+        else:
+            step = self._next_step(node, outcome)
         if step.edge is None or not step.edge.flag("loop_restart"):
             return step
         return self._checked_restart(node, step)
@@ -406,14 +430,17 @@ class Walker:
             return
         state.ordinal = checkpoint.ordinal
         state.previous = checkpoint.as_previous(recorded.commit, recorded.metadata_commit)
-        for code, message in recorded.notices:
-            self._announce("notice", code=code, message=message)
+        self._tell_notices(recorded)
         self._announce(
             "checkpoint_saved",
             ordinal=checkpoint.ordinal,
             commit=recorded.commit,
             metadata_commit=recorded.metadata_commit,
         )
+
+    def _tell_notices(self, recorded: Recorded) -> None:
+        for code, message in recorded.notices:
+            self._announce("notice", code=code, message=message)
 
     def _checkpoint(self, node: Node, values: dict[str, Any], step: Step) -> Checkpoint:
         state = self.state

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from git_wf.core.checkpoint import Checkpoint
+from git_wf.core.checkpoint import Checkpoint, Recorded
 
-
-@dataclass(frozen=True)
-class Recorded:
-    commit: str | None  # the run commit; None where nothing is committed (an in-place run)
-    metadata_commit: str | None
-    notices: tuple[tuple[str, str], ...] = ()  # code, message
+__all__ = ["Recorded", "Recorder"]
 
 
 class Recorder(Protocol):
@@ -24,6 +18,12 @@ class Recorder(Protocol):
 
     def trace_dir(self, node: str, visit: int) -> Path:
         """An empty directory for the trace of this visit, in the run directory."""
+
+    def wait(self, waiting: Mapping[str, Any]) -> Recorded:
+        """Records what a run waits for (`waiting.json`) on top of its last checkpoint.
+
+        Raises as `record` does.
+        """
 
     def record(
         self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str

@@ -13,6 +13,7 @@ from git_wf.core.context import Redaction, graph_values
 from git_wf.core.graph import Edge, Graph, Node
 from git_wf.core.outcome import SUCCESS, Outcome
 from git_wf.engine.events import Announcer
+from git_wf.engine.people import People
 from git_wf.engine.process import Watch
 
 SESSIONS_KEY = "internal.sessions"
@@ -40,6 +41,7 @@ class Conclusion:
     total_retries: int = 0
     usage: dict[str, Any] | None = None  # `input_tokens`, `output_tokens`, `cost_usd`
     skipped: int = 0  # checkpoints that could not be recorded
+    waiting: dict[str, Any] | None = None  # what for, where the status is `waiting`
 
 
 @dataclass
@@ -154,9 +156,11 @@ class Visit:
     watch: Watch
     redaction: Redaction
     announce: Announcer
+    people: People
     state: State  # as it was before the visit; handlers only read it
     sessions: dict[str, str] = field(default_factory=dict)  # `backend:thread` → session id
     facts: dict[str, Any] = field(default_factory=dict)  # `internal.…` keys that it sets
+    chosen: Edge | None = None  # the edge that a person chose
     attempt: int = 1
 
     @property

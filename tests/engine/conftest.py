@@ -51,6 +51,7 @@ class MemoryRecorder:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     artifacts: list[dict[str, bytes]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    waits: list[dict[str, Any]] = field(default_factory=list)
     notices: tuple[tuple[str, str], ...] = ()
     failing: Mapping[int, Exception] = field(default_factory=dict)
     calls: int = 0
@@ -67,6 +68,10 @@ class MemoryRecorder:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         return path
+
+    def wait(self, waiting: Mapping[str, Any]) -> Recorded:
+        self.waits.append(dict(waiting))
+        return Recorded(None, f"w{len(self.waits)}")
 
     def record(
         self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
