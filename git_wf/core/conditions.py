@@ -10,9 +10,9 @@
 | `key contains text` | text has the substring; a list has the element, an object the key |
 | `key matches pattern` | the regular expression is found in the text |
 
-A key that is missing has the empty text; an older notation puts `$` before it. `succeeded`, `failed` and `partially_succeeded` mean
-the same as the statuses that they stand for, where the key is `outcome`. `true` and `false` alone
-are what they say.
+A key that is missing has the empty text; an older notation puts `$` before a key. `succeeded`,
+`failed` and `partially_succeeded` mean the same as the statuses that they stand for, where the key
+is `outcome`. `true` and `false` alone are what they say.
 
 Patterns are Python's. What takes time beyond all bounds is a repeated group that can match one
 text in several ways, `(a+)+` or `(a|ab)*`; such a pattern is refused when it is read. What is left
@@ -310,7 +310,7 @@ def _is_explosive(text: str) -> bool:
     for found in _PIECE.finditer(text):
         sort = found.lastgroup
         if sort == "open":
-            groups[-1].begin("(")
+            groups[-1].begin(found[0] + ")")
             groups.append(_Group())
         elif sort == "close" and len(groups) > 1:
             closed = groups.pop()

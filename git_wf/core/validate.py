@@ -10,6 +10,8 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 
 from git_wf.core import conditions, stylesheet, templates
 from git_wf.core.graph import KINDS, TYPE_KINDS, Diagnostic, Edge, Graph, Node, Place
@@ -65,6 +67,8 @@ _DRAWING_KEYS = frozenset((
 _KNOWN_KEYS = _DRAWING_KEYS | {*_GRAPH_KEYS, *_NODE_KEYS, *_EDGE_KEYS}
 _SLIP_LENGTH = 5  # shorter words resemble each other by chance
 _SLIP_RATIO = 0.8
+_LIKE_RATIO = 0.6
+_NAMES_LIMIT = 20  # faulty names that are told of one text: each costs a pass over it
 _NEAREST_LIMIT = 50  # ids whose nearest neighbour is looked for: each costs a pass over all
 
 
@@ -76,6 +80,14 @@ class _Findings:
     inputs: Collection[str] | None
     kinds: Collection[str]
     found: list[Diagnostic] = field(default_factory=list)
+    _nearest_ids: dict[str, str | None] = field(default_factory=dict)
+
+    def nearest_id(self, id_: str) -> str | None:
+        """The declared id that looks most like this one, for the first few that are asked for."""
+        known = self._nearest_ids
+        if id_ not in known and len(known) < _NEAREST_LIMIT:
+            known[id_] = _nearest(id_, tuple(self.graph.nodes), _LIKE_RATIO)
+        return known.get(id_)
 
     def add(
         self,
@@ -162,14 +174,11 @@ def exit_no_outgoing(findings: _Findings) -> None:
 
 
 def edge_target_exists(findings: _Findings) -> None:
-    graph = findings.graph
-    ids = list(graph.nodes)
-    undeclared = graph.undeclared
-    nearest = {id_: _nearest(id_, ids, 0.6) for id_ in list(undeclared)[:_NEAREST_LIMIT]}
-    for edge in graph.edges:
+    undeclared = findings.graph.undeclared
+    for edge in findings.graph.edges:
         for id_, place in ((edge.source, edge.place), (edge.target, edge.target_place)):
             if id_ in undeclared:
-                close = nearest.get(id_)
+                close = findings.nearest_id(id_)
                 message = f"node is not declared: '{id_}'"
                 message += f", the nearest id is '{close}'" if close else ""
                 fix = f"write {close}, or declare {id_}" if close else f"declare {id_}"
@@ -285,7 +294,7 @@ def retry_target_exists(findings: _Findings) -> None:
             target = owner.text(key)
             if not target or target in graph.nodes:
                 continue
-            close = _nearest(target, graph.nodes, 0.6)
+            close = findings.nearest_id(target)
             message = f"'{key}' names no node: '{target}'"
             fix = f"write {close}" if close else None
             place = owner.attr_places.get(key)
@@ -344,7 +353,7 @@ def type_known(findings: _Findings) -> None:
     for node in findings.graph.nodes.values():
         type_ = node.text("type")
         if type_ and type_ not in known:
-            close = _nearest(type_, known, 0.6)
+            close = _nearest(type_, tuple(sorted(known)), _LIKE_RATIO)
             message = f"unknown type: '{type_}', the node runs as an agent"
             fix = f"write {close}" if close else None
             findings.add("type_known", WARNING, message, node, node.attr_places.get("type"), fix)
@@ -418,10 +427,11 @@ def _check_names(findings: _Findings, owner: Graph | Node, key: str) -> None:
     graph, text = findings.graph, owner.text(key)
     node = owner if isinstance(owner, Node) else None
     value_place = owner.attr_places.get(key)
+    first: dict[str, templates.Name] = {}
     for name in templates.names(text):
-        fault = _name_fault(findings, key, name)
-        if fault is None:
-            continue
+        first.setdefault(name.text, name)
+    judged = ((name, _name_fault(findings, key, name)) for name in first.values())
+    for name, fault in islice(((name, fault) for name, fault in judged if fault), _NAMES_LIMIT):
         severity, message, fix = fault
         if value_place in graph.loaded:
             line = text.count("\n", 0, name.offset) + 1
@@ -446,7 +456,7 @@ def _name_fault(
     known = _known_names(findings, key, name)
     if known is None or name.rest in known:
         return None
-    close = _nearest(name.rest, known, 0.6)
+    close = _nearest(name.rest, tuple(sorted(known)), _LIKE_RATIO)
     fix = f"write {{{{ {name.first}.{close} }}}}" if close else None
     return ERROR, f"undefined name: '{name.text}'", fix
 
@@ -477,7 +487,7 @@ def unknown_attribute(findings: _Findings) -> None:
                 findings.add("unknown_attribute", WARNING, message, at, place, f"write {close}")
 
 
-def _slip_of(key: str, known: Collection[str]) -> str | None:
+def _slip_of(key: str, known: tuple[str, ...]) -> str | None:
     if key in _KNOWN_KEYS or len(key) < _SLIP_LENGTH:
         return None
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace("-", "_")
@@ -524,8 +534,9 @@ def _owners(graph: Graph) -> Iterator[tuple[Graph | Node | Edge, tuple[str, ...]
         yield edge, _EDGE_KEYS
 
 
-def _nearest(word: str, words: Iterable[str] | Mapping[str, object], ratio: float) -> str | None:
-    found = difflib.get_close_matches(word, list(words), n=1, cutoff=ratio)
+@lru_cache(maxsize=1024)
+def _nearest(word: str, words: tuple[str, ...], ratio: float) -> str | None:
+    found = difflib.get_close_matches(word, words, n=1, cutoff=ratio)
     return found[0] if found else None
 
 

@@ -109,7 +109,7 @@ def source_offset(text: str, start: int, offset: int) -> int:
         content = _CONTENT.match(text, at)
         assert content is not None
         for found in _ESCAPE.finditer(text, at, content.end()):
-            if offset <= found.start() - at:
+            if offset < found.start() - at:
                 return at + offset
             offset -= found.start() - at + len(_DECODED.get(found[0], ""))
             at = found.end()
