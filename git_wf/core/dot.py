@@ -367,7 +367,7 @@ def _refused(place: Place, word: str, before: str, expected: Container[str]) -> 
     """What the grammar leaves out on purpose, and slips that have a name."""
     if "_DIGRAPH" in expected:
         refused: tuple[str, str | None] | None = _REFUSED_FIRST.get(word)
-    elif "$END" in expected:
+    elif "$END" in expected or "<END-OF-FILE>" in expected:  # as the parser, as the lexer says it
         told = "a file has one graph" if word.lower() == "digraph" else "nothing may follow"
         refused = (f"found {_named(word)} after the end of the graph: {told}", None)
     elif word == "<" and before == "=":
@@ -415,7 +415,7 @@ def _named(word: str) -> str:
 
 def _shown(text: str) -> str:
     """A piece of the file as a message may show it."""
-    line = " ".join(text.split())
+    line = re.sub(r"[\t\n\r]+", " ", text[: _SHOWN + 1])
     short = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
     return "".join(
         character if character.isprintable() else f"U+{ord(character):04X}" for character in short
@@ -434,7 +434,9 @@ def render(graph: Graph) -> str:
     if graph.attrs:
         lines.append(f"  graph{_list(graph.attrs)}")
     lines += [f"  {_declaration(node)}" for node in graph.nodes.values()]
-    lines += [f"  {edge.source} -> {edge.target}{_list(edge.attrs)}" for edge in graph.edges]
+    lines += [
+        f"  {_id(edge.source)} -> {_id(edge.target)}{_list(edge.attrs)}" for edge in graph.edges
+    ]
     return "\n".join([*lines, "}", ""])
 
 
