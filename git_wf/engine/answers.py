@@ -81,7 +81,7 @@ def routing_answer(text: str, redaction: Redaction) -> Answer | None:
     for candidate in _objects(text):
         if any(key in candidate for key in ROUTING_KEYS):
             found = candidate
-    return None if found is None else _read_answer(found, redaction)
+    return None if found is None else read_answer(found, redaction)
 
 
 def status_answer(path: Path, redaction: Redaction) -> Answer | None:
@@ -96,7 +96,7 @@ def status_answer(path: Path, redaction: Redaction) -> Answer | None:
         raise AnswerError(f"status file: not valid JSON: {err}") from err
     if not isinstance(data, dict):
         raise AnswerError("status file: not a JSON object")
-    return _read_answer(data, redaction)
+    return read_answer(data, redaction)
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -115,7 +115,8 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _read_answer(data: dict[str, Any], redaction: Redaction) -> Answer:
+def read_answer(data: dict[str, Any], redaction: Redaction) -> Answer:
+    """The answer that an object gives. Raises `AnswerError`."""
     try:
         data = redaction.value(clean_value(data))
     except ValueError as err:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from git_wf.core.context import clean_value
-from git_wf.core.graph import Node
 from git_wf.core.outcome import (
     CANCELLED,
     CONFIGURATION,
@@ -24,7 +22,9 @@ from git_wf.core.outcome import (
 from git_wf.core.retry import Policy, attempts, failure_signature, jittered
 from git_wf.core.routing import failure_rule
 from git_wf.core.templates import TemplateError
+from git_wf.engine.answers import AnswerError, read_answer
 from git_wf.engine.handlers import find_handler
+from git_wf.engine.hooks import Decision
 from git_wf.engine.kinds.conditional import route
 from git_wf.engine.kinds.wait import pause
 from git_wf.engine.state import Visit, added_usage
@@ -37,24 +37,57 @@ class Attempted:
     retries: int
 
 
-def attempt_visit(visit: Visit, draw: Callable[[], float], first_delay: float | None) -> Attempted:
+def attempt_visit(visit: Visit) -> Attempted:
     """Runs the node as often as its policy says. Raises `Interrupted` or `Stalled`."""
     since = visit.clock.monotonic()
+    outcome = _decided(visit, visit.fire("stage_start"), None)
+    if outcome is None:
+        outcome = _settled(visit, _attempts(visit))
+        over = "stage_failed" if outcome.status == FAIL else "stage_complete"
+        reason = outcome.failure.message if outcome.failure else ""
+        decision = visit.fire(over, status=outcome.status, reason=reason)
+        outcome = _decided(visit, decision, outcome) or outcome
+    duration = max(0, round((visit.clock.monotonic() - since) * 1000))
+    outcome = signed(visit, replace(outcome, duration_ms=duration))
+    return Attempted(outcome, visit.attempt - 1)
+
+
+def _attempts(visit: Visit) -> Outcome:
+    """The outcome of the last attempt, with the usage of all."""
     usage: dict[str, Any] | None = None
     try:
-        policy = attempts(visit.node, visit.run.graph, first_delay)
+        policy = attempts(visit.node, visit.run.graph, visit.means.first_delay)
     except UserError as err:
-        return Attempted(_settled(visit, failed(err.message, CONFIGURATION)), 0)
+        return failed(err.message, CONFIGURATION)
     while True:
         outcome = _attempt(visit)
         usage = added_usage(usage, outcome.usage)
+        outcome = replace(outcome, usage=usage)
         if not is_retried(outcome) or visit.attempt >= policy.attempts:
-            break
-        _pause_before_retry(visit, outcome, policy, draw)
+            return outcome
+        reason = outcome.failure.message if outcome.failure else "the node asked for it"
+        decision = visit.fire("stage_retrying", attempt=visit.attempt + 1, reason=reason)
+        if decision.word in ("block", "skip"):
+            return outcome
+        _pause_before_retry(visit, policy, reason)
         visit.attempt += 1
-    duration = max(0, round((visit.clock.monotonic() - since) * 1000))
-    outcome = replace(_settled(visit, outcome), usage=usage, duration_ms=duration)
-    return Attempted(outcome, visit.attempt - 1)
+
+
+def _decided(visit: Visit, decision: Decision, outcome: Outcome | None) -> Outcome | None:
+    """The outcome that a hook decided on, if it did. `outcome` is the node's own, if it has one."""
+    base = outcome or succeeded()
+    if decision.word == "skip":
+        return replace(base, status=SKIPPED, failure=None, notes=decision.reason)
+    if decision.word == "block":
+        return replace(base, status=FAIL, failure=Failure(decision.reason, CANCELLED), extra={})
+    if decision.word != "override":
+        return None
+    try:
+        answer = read_answer(dict(decision.data), visit.redaction)
+    except AnswerError as err:
+        return replace(base, status=FAIL, failure=Failure(f"hook: {err}", CONFIGURATION))
+    said = answer.outcome(base.context_updates)
+    return replace(said, usage=base.usage, notes=said.notes or decision.reason)
 
 
 def is_retried(outcome: Outcome) -> bool:
@@ -91,6 +124,13 @@ def _admissible(outcome: Outcome, visit: Visit) -> Outcome:
         updates = clean_value(outcome.context_updates)
     except ValueError as err:
         return failed(f"context_updates: {err}")
+    for key in [key for key in updates if key.startswith("internal.")]:
+        del updates[key]
+        visit.announce(
+            "notice",
+            code="reserved_key",
+            message=f"node '{visit.node.id}' set '{key}': keys in 'internal.' are the engine's",
+        )
     return replace(
         outcome,
         context_updates=visit.redaction.value(updates),
@@ -99,17 +139,15 @@ def _admissible(outcome: Outcome, visit: Visit) -> Outcome:
     )
 
 
-def _pause_before_retry(
-    visit: Visit, outcome: Outcome, policy: Policy, draw: Callable[[], float]
-) -> None:
-    delay = jittered(policy.delay(visit.attempt), draw())
+def _pause_before_retry(visit: Visit, policy: Policy, reason: str) -> None:
+    delay = jittered(policy.delay(visit.attempt), visit.means.draw())
     visit.announce(
         "stage_retrying",
         node=visit.node.id,
         visit=visit.number,
         attempt=visit.attempt + 1,
         delay_s=round(delay, 3),
-        reason=outcome.failure.message if outcome.failure else "the node asked for it",
+        reason=reason,
     )
     pause(delay, visit.clock, visit.watch)
 
@@ -126,17 +164,17 @@ def _settled(visit: Visit, outcome: Outcome) -> Outcome:
         outcome = _excused(outcome, SUCCESS, "auto_status")
     if outcome.status == FAIL and failure_rule(visit.run.graph, node) == "succeed":
         outcome = _excused(outcome, SUCCESS, "on_failure")
-    return signed(node, outcome, visit)
+    return outcome
 
 
-def signed(node: Node, outcome: Outcome, visit: Visit) -> Outcome:
+def signed(visit: Visit, outcome: Outcome) -> Outcome:
     """The outcome with the signature of its failure, and without the run's secrets."""
     if outcome.failure is None:
         return outcome
     message = visit.redaction.text(outcome.failure.message)
     kind = outcome.failure.kind
     return replace(
-        outcome, failure=Failure(message, kind, failure_signature(node.id, kind, message))
+        outcome, failure=Failure(message, kind, failure_signature(visit.node.id, kind, message))
     )
 
 

@@ -20,7 +20,6 @@ from git_wf.core.clock import Clock, rfc3339
 from git_wf.core.context import (
     Redaction,
     lookup,
-    recorded_updates,
     split_artifacts,
 )
 from git_wf.core.graph import Node
@@ -38,8 +37,10 @@ from git_wf.core.outcome import (
 )
 from git_wf.core.retry import SIGNATURE_LIMIT
 from git_wf.core.routing import Step, next_step, retry_step
+from git_wf.core.stylesheet import styled
 from git_wf.engine.attempt import Attempted, attempt_visit, signed
 from git_wf.engine.events import Announcer, Listener
+from git_wf.engine.hooks import Hooks, read_hooks
 from git_wf.engine.people import People, Question, Waiting
 from git_wf.engine.process import (
     END_GRACE,
@@ -50,7 +51,7 @@ from git_wf.engine.process import (
     end_processes,
 )
 from git_wf.engine.recorder import Recorded, Recorder
-from git_wf.engine.state import SESSIONS_KEY, Conclusion, Run, State, Visit, edge_record
+from git_wf.engine.state import SESSIONS_KEY, Conclusion, Means, Run, State, Visit, edge_record
 from git_wf.errors import Conflict, GitFailed, StateUnreadable
 
 __all__ = ["Conclusion", "Run", "walk"]
@@ -58,7 +59,6 @@ __all__ = ["Conclusion", "Run", "walk"]
 DEFAULT_STALL = 1800.0  # seconds
 DEFAULT_VISITS = 1000  # of one node, in a run without a limit of its own
 DRY_VISITS = 10  # the same in a dry run, where nothing changes from one visit to the next
-NOBODY = People()
 _RESTARTABLE = (TIMEOUT, SIGNAL, TRANSIENT)
 
 
@@ -74,7 +74,7 @@ def walk(
     secrets: Collection[str] = (),
     draw: Callable[[], float] = random.random,
     first_delay: float | None = None,
-    people: People = NOBODY,
+    people: People | None = None,
 ) -> Conclusion:
     """Walks a valid graph from its start, or on from a checkpoint, to the run's conclusion.
 
@@ -85,18 +85,20 @@ def walk(
     nobody does, the conclusion is `waiting`. A dry run touches neither `recorder` nor
     any file.
     """
-    stall = run.graph.seconds("stall_timeout", DEFAULT_STALL)
-    watch = Watch(cancel or threading.Event(), stall or None)
+    run = replace(run, graph=styled(run.graph))
+    watch = Watch(cancel or threading.Event(), run.graph.seconds("stall_timeout", DEFAULT_STALL))
     redaction = Redaction(secrets)
     announce = Announcer(run.run_id, listen, clock, redaction, watch.touch)
+    hooks = _hooks(run, recorder, watch, redaction, announce)
+    means = Means(
+        recorder, clock, watch, redaction, announce, hooks, people or People(), draw, first_delay
+    )
     if checkpoint is None:
         state = State.fresh(run)
     else:
         at = recorded or Recorded(checkpoint.git_commit_sha, None)
         state = State.restored(checkpoint, at.commit, at.metadata_commit)
-    walker = Walker(
-        run, state, recorder, clock, watch, redaction, announce, draw, first_delay, people
-    )
+    walker = Walker(run, state, means)
     resumed = {"resumed": True} if checkpoint else {}
     announce("run_started", workflow=run.graph.name, **run.started, **resumed)
     conclusion = _walk_in_scratch(walker, checkpoint)
@@ -104,6 +106,17 @@ def walk(
         "run_finished", status=conclusion.status, failure_reason=conclusion.failure_reason or None
     )
     return conclusion
+
+
+def _hooks(
+    run: Run, recorder: Recorder, watch: Watch, redaction: Redaction, announce: Announcer
+) -> Hooks:
+    about = {"run_id": run.run_id, "workflow": run.graph.name, "goal": run.goal}
+    if run.dry_run:
+        return Hooks([], about, {}, Path(), watch, redaction, announce)
+    about["work_dir"] = str(recorder.work_dir)
+    hooks = read_hooks(run.config)
+    return Hooks(hooks, about, run.env, recorder.work_dir, watch, redaction, announce)
 
 
 def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None) -> Conclusion:
@@ -114,46 +127,57 @@ def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None) -> Conclusio
     if walker.run.dry_run:
         return walker.walk_from(begin)
     with tempfile.TemporaryDirectory(prefix="git-wf-") as scratch:
-        walker.scratch = Path(scratch)
+        walker.use_scratch(Path(scratch))
         try:
-            return walker.walk_from(begin)
+            return _walk_with_hooks(walker, begin)
         finally:
+            walker.means.hooks.close()
             end_processes({"GIT_WF_RUN_ID": walker.run.run_id}, END_GRACE)
+
+
+def _walk_with_hooks(walker: Walker, begin: str) -> Conclusion:
+    hooks, values = walker.means.hooks, walker.values()
+    try:
+        decision = hooks.fire("run_start", values)
+        if decision.word == "block":
+            conclusion = walker.conclude(FAIL, decision.reason)
+        else:
+            conclusion = walker.walk_from(begin)
+        told = {"status": conclusion.status, "reason": conclusion.failure_reason}
+        if conclusion.status == FAIL:
+            hooks.fire("run_failed", walker.values(), **told)
+        elif conclusion.status == SUCCESS:
+            hooks.fire("run_complete", walker.values(), **told)
+    except Interrupted:
+        return walker.conclude("interrupted")
+    return conclusion
 
 
 class Walker:
     """One walk: its state, and everything that it was handed."""
 
-    def __init__(
-        self,
-        run: Run,
-        state: State,
-        recorder: Recorder,
-        clock: Clock,
-        watch: Watch,
-        redaction: Redaction,
-        announce: Announcer,
-        draw: Callable[[], float],
-        first_delay: float | None,
-        people: People,
-    ) -> None:
+    def __init__(self, run: Run, state: State, means: Means) -> None:
         self.run = run
         self.state = state
-        self.scratch = Path()
-        self._recorder = recorder
-        self._clock = clock
-        self._watch = watch
-        self._redaction = redaction
-        self._announce = announce
-        self._draw = draw
-        self._first_delay = first_delay
-        self._people = people
-        self._since = clock.monotonic()
+        self.means = means
+        self._announce = means.announce
+        self._scratch = Path()
+        self._since = means.clock.monotonic()
         self._skipped = 0
         self._moved = True  # a visit was made since the exit was seen last
         self._identity = {"internal.run_id": run.run_id}
         if not run.dry_run:
-            self._identity["internal.work_dir"] = str(recorder.work_dir)
+            self._identity["internal.work_dir"] = str(means.recorder.work_dir)
+
+    def use_scratch(self, path: Path) -> None:
+        """A directory for files that programs exchange with the engine; it goes with the walk."""
+        self._scratch = path / "visit"
+        self._scratch.mkdir()
+        self.means.hooks.scratch = path
+
+    def values(self) -> dict[str, Any]:
+        """The context, with the identity keys laid over."""
+        return {**self.state.context, **self._identity}
 
     def walk_from(self, node_id: str) -> Conclusion:
         nodes = self.run.graph.nodes
@@ -161,10 +185,13 @@ class Walker:
             if node_id not in nodes:
                 raise StateUnreadable(f"the graph of run '{self.run.run_id}' has no '{node_id}'")
             try:
-                self._watch.check()
+                if self.means.watch.cancel.is_set():
+                    return self.conclude("interrupted")
                 step = self._step(nodes[node_id])
             except Interrupted:
                 return self.conclude("interrupted")
+            except Stalled:
+                return self.conclude(FAIL, self._stalled())
             except Waiting as err:
                 return self._wait(err.question)
             if step.target is None:
@@ -174,7 +201,7 @@ class Walker:
     def _wait(self, question: Question) -> Conclusion:
         waiting = question.to_json()
         try:
-            self._tell_notices(self._recorder.wait(waiting))
+            self._tell_notices(self.means.recorder.wait(waiting))
         except (GitFailed, Conflict, OSError) as err:
             self._skipped += 1
             self._announce("checkpoint_skipped", reason=str(err))
@@ -183,7 +210,7 @@ class Walker:
     def conclude(self, status: str, reason: str = "") -> Conclusion:
         return Conclusion(
             status,
-            self._redaction.text(reason),
+            self.means.redaction.text(reason),
             self._duration_ms(),
             self.state.retries_in_all,
             dict(self.state.usage) or None,
@@ -248,20 +275,24 @@ class Walker:
         visit = self._begin(node)
         stalled = ""
         try:
-            attempted = attempt_visit(visit, self._draw, self._first_delay)
+            attempted = attempt_visit(visit)
         except Stalled:
-            seconds = self._watch.stall_timeout or 0
-            stalled = f"stalled: nothing happened for {seconds:g} s (stall_timeout)"
-            outcome = signed(node, failed(stalled, CANCELLED), visit)
+            stalled = self._stalled()
+            outcome = signed(visit, failed(stalled, CANCELLED))
             attempted = Attempted(outcome, visit.attempt - 1)
-        outcome = self._admit(node, attempted)
+        outcome = self.state.admit(node, attempted.outcome, attempted.retries)
         self.state.context.update(visit.facts)
         if visit.sessions:
             self.state.context[SESSIONS_KEY] = visit.sessions
         self._announce_end(visit, outcome)
         step = Step(None, None, "stalled", stalled) if stalled else self._choose(visit, outcome)
-        self._record(visit, outcome, self._take(node, step))
+        step = self._take(node, step)
+        self._record(visit, outcome, step)
         return step
+
+    def _stalled(self) -> str:
+        seconds = self.means.watch.stall_timeout or 0
+        return f"stalled: nothing happened for {seconds:g} s (stall_timeout)"
 
     def _begin(self, node: Node) -> Visit:
         state = self.state
@@ -278,72 +309,16 @@ class Walker:
             run=self.run,
             node=node,
             number=number,
-            values={**state.context, **self._identity},
+            values=self.values(),
             before=state.last_outcome,
             incoming=state.incoming,
-            work_dir=Path() if dry else self._recorder.work_dir,
-            trace=Path() if dry else self._recorder.trace_dir(node.id, number),
-            scratch=self.scratch,
-            clock=self._clock,
-            watch=self._watch,
-            redaction=self._redaction,
-            announce=self._announce,
-            people=self._people,
+            work_dir=Path() if dry else self.means.recorder.work_dir,
+            trace=Path() if dry else self.means.recorder.trace_dir(node.id, number),
+            scratch=self._scratch,
+            means=self.means,
             state=state,
             sessions=state.sessions,
         )
-
-    def _admit(self, node: Node, attempted: Attempted) -> Outcome:
-        """Takes an outcome into the state; what comes out is the outcome as it is recorded."""
-        state = self.state
-        outcome = self._permitted(node, attempted.outcome)
-        self._count_retries(node, attempted.retries)
-        state.add_usage(outcome.usage)
-        state.context.update(outcome.context_updates)
-        state.context["last_stage"] = node.id
-        if node.kind != "conditional":  # there, `outcome` is that of the node before
-            state.context["outcome"] = outcome.extra.get("outcome") or outcome.status
-            state.context["preferred_label"] = outcome.preferred_label
-            self._note_failure(outcome)
-        recorded = replace(outcome, context_updates=recorded_updates(outcome.context_updates))
-        state.completed.append(node.id)
-        state.outcomes[node.id] = recorded
-        state.resumed = False
-        return recorded
-
-    def _permitted(self, node: Node, outcome: Outcome) -> Outcome:
-        """The outcome without updates of keys that are the engine's."""
-        updates = dict(outcome.context_updates)
-        for key in outcome.context_updates:
-            if key.startswith("internal."):
-                del updates[key]
-                self._announce(
-                    "notice",
-                    code="reserved_key",
-                    message=f"node '{node.id}' set '{key}': keys in 'internal.' are the engine's",
-                )
-        return replace(outcome, context_updates=updates)
-
-    def _count_retries(self, node: Node, retries: int) -> None:
-        key = f"internal.retry_count.{node.id}"
-        self.state.retries_in_all += retries
-        if retries:
-            self.state.retries[node.id] = self.state.context[key] = retries
-        else:
-            self.state.retries.pop(node.id, None)
-            self.state.context.pop(key, None)
-
-    def _note_failure(self, outcome: Outcome) -> None:
-        context, failure = self.state.context, outcome.failure
-        if failure is None:
-            context.pop("failure_class", None)
-            context.pop("failure_signature", None)
-            return
-        context["failure_class"] = failure.kind
-        context["failure_signature"] = failure.signature
-        if failure.kind == DETERMINISTIC:
-            counts = self.state.failure_signatures
-            counts[failure.signature] = counts.get(failure.signature, 0) + 1
 
     def _announce_end(self, visit: Visit, outcome: Outcome) -> None:
         fields: dict[str, Any] = {
@@ -375,7 +350,7 @@ class Walker:
         return self._checked_restart(node, step)
 
     def _next_step(self, node: Node, outcome: Outcome) -> Step:
-        return next_step(self.run.graph, node, outcome, self._value, self._draw)
+        return next_step(self.run.graph, node, outcome, self._value, self.means.draw)
 
     def _repeated_failure(self, outcome: Outcome) -> str:
         if outcome.failure is None or outcome.failure.kind != DETERMINISTIC:
@@ -401,6 +376,9 @@ class Walker:
         return step
 
     def _take(self, node: Node, step: Step) -> Step:
+        """The step that is taken: hooks may have another one taken, or none."""
+        if step.target is not None:
+            step = self._hooked(node, step)
         self.state.incoming = edge_record(step.edge)
         if step.target is not None:
             self._announce(
@@ -411,6 +389,24 @@ class Walker:
                 why=step.why,
             )
         return step
+
+    def _hooked(self, node: Node, step: Step) -> Step:
+        told = {
+            "node": node.id,
+            "edge": f"{node.id}->{step.target}",
+            "from": node.id,
+            "to": step.target,
+            "label": step.edge.label if step.edge else "",
+        }
+        decision = self.means.hooks.fire("edge_selected", self.values(), **told)
+        if decision.word == "block":
+            return Step(None, None, "hook", decision.reason)
+        if decision.word != "override":
+            return step
+        target = str(decision.data.get("target") or "")
+        if target not in self.run.graph.nodes:
+            return Step(None, None, "hook", f"a hook sent the run to '{target}': no such node")
+        return Step(target, None, "hook")
 
     # The checkpoint.
 
@@ -423,7 +419,7 @@ class Walker:
         notes = outcome.notes or (outcome.failure.message if outcome.failure else "")
         try:
             (visit.trace / "status.json").write_bytes(dump_json(outcome.to_json()))
-            recorded = self._recorder.record(checkpoint, artifacts, notes)
+            recorded = self.means.recorder.record(checkpoint, artifacts, notes)
         except (GitFailed, Conflict, OSError) as err:
             self._skipped += 1
             self._announce("checkpoint_skipped", reason=str(err))
@@ -432,6 +428,12 @@ class Walker:
         state.previous = checkpoint.as_previous(recorded.commit, recorded.metadata_commit)
         self._tell_notices(recorded)
         self._announce(
+            "checkpoint_saved",
+            ordinal=checkpoint.ordinal,
+            commit=recorded.commit,
+            metadata_commit=recorded.metadata_commit,
+        )
+        visit.fire(
             "checkpoint_saved",
             ordinal=checkpoint.ordinal,
             commit=recorded.commit,
@@ -448,7 +450,7 @@ class Walker:
             run_id=self.run.run_id,
             ordinal=state.ordinal + 1,
             previous=state.previous,
-            timestamp=rfc3339(self._clock.now()),
+            timestamp=rfc3339(self.means.clock.now()),
             current_node=node.id,
             next_node_id=step.target,
             incoming_edge=state.incoming,
@@ -467,7 +469,7 @@ class Walker:
         )
 
     def _duration_ms(self) -> int:
-        elapsed = self._clock.monotonic() - self._since
+        elapsed = self.means.clock.monotonic() - self._since
         return self.state.duration_ms + max(0, round(elapsed * 1000))
 
     def _value(self, key: str) -> Any:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.clock import Clock
-from git_wf.core.context import Redaction, graph_values
+from git_wf.core.context import Redaction, graph_values, recorded_updates
 from git_wf.core.graph import Edge, Graph, Node
-from git_wf.core.outcome import SUCCESS, Outcome
+from git_wf.core.outcome import DETERMINISTIC, SUCCESS, Outcome
 from git_wf.engine.events import Announcer
+from git_wf.engine.hooks import Decision, Hooks
 from git_wf.engine.people import People
 from git_wf.engine.process import Watch
+from git_wf.engine.recorder import Recorder
 
 SESSIONS_KEY = "internal.sessions"
 
@@ -110,8 +113,42 @@ class State:
         self.context["internal.loop_restart_count"] = count
         self.completed.clear()
 
-    def add_usage(self, usage: Mapping[str, Any] | None) -> None:
-        self.usage = added_usage(self.usage, usage) or {}
+    def admit(self, node: Node, outcome: Outcome, retries: int) -> Outcome:
+        """Takes a visit's outcome in; what comes out is the outcome as it is recorded."""
+        self._count_retries(node, retries)
+        self.usage = added_usage(self.usage, outcome.usage) or {}
+        self.context.update(outcome.context_updates)
+        self.context["last_stage"] = node.id
+        if node.kind != "conditional":  # there, `outcome` is that of the node before
+            self.context["outcome"] = outcome.extra.get("outcome") or outcome.status
+            self.context["preferred_label"] = outcome.preferred_label
+            self._note_failure(outcome)
+        recorded = replace(outcome, context_updates=recorded_updates(outcome.context_updates))
+        self.completed.append(node.id)
+        self.outcomes[node.id] = recorded
+        self.resumed = False
+        return recorded
+
+    def _count_retries(self, node: Node, retries: int) -> None:
+        key = f"internal.retry_count.{node.id}"
+        self.retries_in_all += retries
+        if retries:
+            self.retries[node.id] = self.context[key] = retries
+        else:
+            self.retries.pop(node.id, None)
+            self.context.pop(key, None)
+
+    def _note_failure(self, outcome: Outcome) -> None:
+        failure = outcome.failure
+        if failure is None:
+            self.context.pop("failure_class", None)
+            self.context.pop("failure_signature", None)
+            return
+        self.context["failure_class"] = failure.kind
+        self.context["failure_signature"] = failure.signature
+        if failure.kind == DETERMINISTIC:
+            counts = self.failure_signatures
+            counts[failure.signature] = counts.get(failure.signature, 0) + 1
 
 
 def added_usage(
@@ -139,6 +176,21 @@ def edge_record(edge: Edge | None) -> dict[str, Any] | None:
     return record
 
 
+@dataclass(frozen=True)
+class Means:
+    """What a walk is handed: where it records, whom it tells, what it waits and draws by."""
+
+    recorder: Recorder
+    clock: Clock
+    watch: Watch
+    redaction: Redaction
+    announce: Announcer
+    hooks: Hooks
+    people: People = field(default_factory=People)
+    draw: Callable[[], float] = random.random
+    first_delay: float | None = None  # seconds
+
+
 @dataclass
 class Visit:
     """What a handler is given."""
@@ -152,16 +204,37 @@ class Visit:
     work_dir: Path
     trace: Path  # directory for the trace of this visit
     scratch: Path  # directory for files that the node's programs exchange with us
-    clock: Clock
-    watch: Watch
-    redaction: Redaction
-    announce: Announcer
-    people: People
+    means: Means
     state: State  # as it was before the visit; handlers only read it
     sessions: dict[str, str] = field(default_factory=dict)  # `backend:thread` → session id
     facts: dict[str, Any] = field(default_factory=dict)  # `internal.…` keys that it sets
     chosen: Edge | None = None  # the edge that a person chose
     attempt: int = 1
+
+    @property
+    def clock(self) -> Clock:
+        return self.means.clock
+
+    @property
+    def watch(self) -> Watch:
+        return self.means.watch
+
+    @property
+    def redaction(self) -> Redaction:
+        return self.means.redaction
+
+    @property
+    def announce(self) -> Announcer:
+        return self.means.announce
+
+    @property
+    def people(self) -> People:
+        return self.means.people
+
+    def fire(self, event: str, **fields: Any) -> Decision:
+        """Tells the hooks of an event of this visit."""
+        named = {"node": self.node.id, "visit": self.number, "kind": self.node.kind}
+        return self.means.hooks.fire(event, self.values, **named, **fields)
 
     @property
     def marks(self) -> dict[str, str]:

@@ -1,0 +1,264 @@
+"""Lifecycle hooks: programs and addresses that a run tells what happens, and may ask.
+
+A hook gets one JSON object on stdin (or as the body of a POST): `event`, `run_id`, `workflow`,
+`goal`, `work_dir`, the fields of the event, and `context`. It runs in the worktree.
+
+| event | fields | what a blocking hook may decide |
+|---|---|---|
+| `run_start` | | block |
+| `stage_start` | `node, visit, kind` | skip, block, override (the outcome) |
+| `stage_retrying` | `node, visit, kind, attempt, reason` | block: no further attempt |
+| `stage_complete`, `stage_failed` | `node, visit, kind, status, reason` | skip, block, override |
+| `edge_selected` | `node, from, to, label` | block, override (`target`) |
+| `checkpoint_saved` | `node, visit, ordinal, commit, metadata_commit` | |
+| `parallel_start`, `parallel_complete` | `node, visit` | |
+| `run_complete`, `run_failed` | `status, reason` | |
+
+A hook decides by exit status 0 (proceed) or 2 (block, with its stderr as reason), or by a JSON
+object on stdout: `{"decision": "proceed" | "skip" | "block" | "override", "reason": …}`; with
+`override` also `target`, or what a status file says of an outcome. A blocking hook that cannot
+decide (another status, no time left, no connection) blocks: a check that was not made has not
+passed. Hooks that do not block run beside the run, one after the other; what they decide is not
+heard, and where one fails a notice says so.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.context import Redaction, decode_output
+from git_wf.core.values import read_duration
+from git_wf.engine.events import Announcer
+from git_wf.engine.process import Interrupted, Program, Stalled, Watch, run_program
+from git_wf.errors import UserError
+
+EVENTS = (
+    "run_start", "run_complete", "run_failed", "stage_start", "stage_complete", "stage_failed",
+    "stage_retrying", "edge_selected", "parallel_start", "parallel_complete", "checkpoint_saved",
+)  # fmt: skip
+DECISIONS = ("proceed", "skip", "block", "override")
+DEFAULT_TIMEOUT = 60.0  # seconds, whatever the kind of hook
+BLOCKED_STATUS = 2
+_OUTPUT_LIMIT = 64 * 1024  # bytes of an answer
+
+
+@dataclass(frozen=True)
+class Hook:
+    name: str  # its `id`, or its place in the list
+    event: str
+    matcher: re.Pattern[str] | None
+    argv: tuple[str, ...]  # empty for an address
+    http: str
+    blocking: bool
+    timeout: float
+
+    def matches(self, event: str, subjects: Mapping[str, str]) -> bool:
+        """Whether the hook is meant: its matcher is looked for in each of the subjects."""
+        if event != self.event:
+            return False
+        return self.matcher is None or any(map(self.matcher.search, subjects.values()))
+
+
+@dataclass(frozen=True)
+class Decision:
+    word: str = "proceed"
+    reason: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)  # what the hook said, for `override`
+
+
+PROCEED = Decision()
+
+
+def read_hooks(config: Mapping[str, Any]) -> list[Hook]:
+    """The hooks of a run config, checked. Raises `UserError` that names the bad key."""
+    tables = config.get("run", {}).get("hooks", [])
+    return [_read_hook(table, f"run.hooks[{number}]") for number, table in enumerate(tables)]
+
+
+def _read_hook(table: Mapping[str, Any], path: str) -> Hook:
+    event = table.get("event")
+    if event not in EVENTS:
+        raise UserError(f"'{path}.event': unknown event '{event}'", hint=", ".join(EVENTS))
+    ways = [key for key in ("script", "command", "http") if table.get(key)]
+    if len(ways) != 1:
+        raise UserError(f"'{path}': one of script, command and http is needed")
+    try:
+        matcher = re.compile(table["matcher"]) if table.get("matcher") else None
+    except re.error as err:
+        raise UserError(f"'{path}.matcher': bad expression: {err}") from err
+    timeout = DEFAULT_TIMEOUT
+    if table.get("timeout"):
+        duration = read_duration(str(table["timeout"]))
+        if duration is None:
+            raise UserError(f"'{path}.timeout': '{table['timeout']}' is not a duration")
+        timeout = duration.seconds
+    script, command = table.get("script"), table.get("command")
+    return Hook(
+        name=str(table.get("id") or path),
+        event=str(event),
+        matcher=matcher,
+        argv=("sh", "-c", script) if script else tuple(command or ()),
+        http=str(table.get("http") or ""),
+        blocking=bool(table.get("blocking")),
+        timeout=timeout,
+    )
+
+
+class Hooks:
+    """The hooks of one walk."""
+
+    def __init__(
+        self,
+        hooks: list[Hook],
+        about: Mapping[str, Any],
+        env: Mapping[str, str],
+        work_dir: Path,
+        watch: Watch,
+        redaction: Redaction,
+        announce: Announcer,
+    ) -> None:
+        self._hooks = hooks
+        self._about = dict(about)  # what every hook is told
+        self._env = env
+        self._work_dir = work_dir
+        self._watch = watch
+        self._redaction = redaction
+        self._announce = announce
+        self._worker: threading.Thread | None = None
+        self._waiting: queue.Queue[tuple[Hook, dict[str, Any]] | None] = queue.Queue()
+        self.scratch = Path()
+
+    def fire(self, event: str, values: Mapping[str, Any], **fields: Any) -> Decision:
+        """Tells the hooks of an event; the first blocking one that does not proceed decides.
+
+        A matcher is looked for in `node`, `kind` and `edge` (`a->b`) of `fields`.
+        """
+        named = ("node", "kind", "edge")
+        subjects: dict[str, str] = {key: str(fields[key]) for key in named if key in fields}
+        told: dict[str, Any] | None = None
+        for hook in self._hooks:
+            if not hook.matches(event, subjects):
+                continue
+            if told is None:
+                told = {"event": event, **self._about, **fields, "context": dict(values)}
+            if not hook.blocking:
+                self._run_beside(hook, told)
+                continue
+            decision = self._decide(hook, told, "hook")
+            if decision.word != "proceed":
+                return decision
+        return PROCEED
+
+    def close(self) -> None:
+        """Waits for the hooks that run beside the run."""
+        if self._worker is not None:
+            self._waiting.put(None)
+            self._worker.join()
+            self._worker = None
+
+    def _run_beside(self, hook: Hook, told: dict[str, Any]) -> None:
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="hooks", daemon=True)
+            self._worker.start()
+        self._waiting.put((hook, told))
+
+    def _work(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            hook, told = item
+            try:
+                decision = self._decide(hook, told, "beside")
+            except (Interrupted, Stalled):
+                continue
+            if decision.word == "block":
+                self._announce("notice", code="hook_failed", message=decision.reason)
+
+    def _decide(self, hook: Hook, told: Mapping[str, Any], place: str) -> Decision:
+        data = json.dumps(told, ensure_ascii=False, sort_keys=True, default=str)
+        body = data.encode("utf-8", "replace")
+        decision = _post(hook, body) if hook.http else self._run(hook, told, body, place)
+        reason = self._redaction.text(decision.reason)
+        if decision.word == "block":
+            reason = f"hook '{hook.name}': {reason or 'blocked'}"
+        return Decision(decision.word, reason, self._redaction.value(dict(decision.data)))
+
+    def _run(self, hook: Hook, told: Mapping[str, Any], body: bytes, place: str) -> Decision:
+        marks = {
+            "GIT_WF_RUN_ID": str(told["run_id"]),
+            "GIT_WF_NODE": str(told.get("node", "")),
+            "GIT_WF_VISIT": str(told.get("visit", "")),
+            "GIT_WF_HOOK": hook.event,
+        }
+        context = self.scratch / f"{place}-context.json"
+        values = json.dumps(told["context"], ensure_ascii=False, sort_keys=True)
+        context.write_bytes(values.encode("utf-8", "replace"))
+        status = self.scratch / f"{place}-status.json"
+        program = Program(
+            hook.argv,
+            cwd=self._work_dir,
+            env={
+                **self._env,
+                **marks,
+                "GIT_WF_CONTEXT": str(context),
+                "GIT_WF_STATUS": str(status),
+            },
+            marks=marks,
+            stdin=body,
+            timeout=hook.timeout,
+            keep=_OUTPUT_LIMIT,
+        )
+        traces = (self.scratch / f"{place}.out", self.scratch / f"{place}.err")
+        try:
+            ended = run_program(program, traces, self._watch, self._redaction)
+        except OSError as err:
+            return Decision("block", f"run '{hook.argv[0]}': {err.strerror or err}")
+        if ended.timed_out:
+            return Decision("block", f"timed out after {hook.timeout:g} s")
+        said = decode_output(ended.stderr)[0].strip()
+        if ended.status not in (0, BLOCKED_STATUS):
+            how = f"signal {ended.signal}" if ended.status is None else f"status {ended.status}"
+            return Decision("block", f"ended with {how}" + (f": {said}" if said else ""))
+        decision = _read_decision(decode_output(ended.stdout)[0])
+        if ended.status == BLOCKED_STATUS:
+            return Decision("block", decision.reason or said)
+        return decision
+
+
+def _post(hook: Hook, body: bytes) -> Decision:
+    import http.client  # heavy, and few runs post anything
+    import urllib.error
+    import urllib.request
+
+    if not hook.http.startswith(("http://", "https://")):
+        return Decision("block", f"not an http address: '{hook.http}'")
+    request = urllib.request.Request(
+        hook.http, data=body, headers={"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=hook.timeout) as response:
+            return _read_decision(response.read(_OUTPUT_LIMIT).decode("utf-8", "replace"))
+    except urllib.error.HTTPError as err:
+        err.close()
+        return Decision("block", f"post to '{hook.http}': status {err.code}")
+    except (OSError, http.client.HTTPException) as err:
+        return Decision("block", f"post to '{hook.http}': {getattr(err, 'reason', err)}")
+
+
+def _read_decision(text: str) -> Decision:
+    """What an answer says; one that is no JSON object says nothing: proceed."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return PROCEED
+    if not isinstance(data, dict):
+        return PROCEED
+    word = str(data.get("decision") or "proceed")
+    if word not in DECISIONS:
+        return Decision("block", f"unknown decision '{word}'")
+    return Decision(word, str(data.get("reason") or ""), data)
