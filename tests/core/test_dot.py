@@ -1,7 +1,6 @@
 """Reading workflow files, writing them, and bringing in the files that they name."""
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -328,7 +327,7 @@ def test_what_cannot_be_read(
     assert caught.value.hints == ((fix,) if fix else ())
 
 
-TERMINALS = re.compile("SQB|BRACE|NAME|QUOTED|BARE|EQUAL|DIGRAPH|ANON|END")
+TERMINALS = ("SQB", "BRACE", "NAME", "QUOTED", "BARE", "EQUAL", "DIGRAPH", "ANON", "END")
 PIECES = st.sampled_from([
     "digraph", "{", "}", "[", "]", "->", "=", ";", ",", "+", '"', "\\", "\n", " ", "#", "//",
     "/*", "*/", "a", "b-c", "node", "edge", "graph", "subgraph", "strict", "5s", ":", "<", "label",
@@ -347,7 +346,7 @@ def test_any_text_is_read_or_has_a_fault_with_a_place(piece: str) -> None:
             assert found.line is not None and found.column is not None
             assert 1 <= found.line <= len(lines)
             assert 1 <= found.column <= len(lines[found.line - 1]) + 1
-            assert not TERMINALS.search(found.message)
+            assert not [word for word in TERMINALS if word in found.message and word not in text]
 
 
 # Time and depth.
