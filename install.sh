@@ -349,6 +349,10 @@ remove_if_ours() {
     fi
 }
 
+make_place() {
+    make_dir "$(dirname "$3")"
+}
+
 link_installed() {
     make_link "$environment/share/$2" "$3"
 }
@@ -373,7 +377,7 @@ check_tools() {
 clear_other_way() {
     before=$(recorded_way)
     if [ -n "$before" ] && [ "$before" != "$how" ]; then
-        uninstall_environment "$before"
+        quietly "$before could not uninstall git-wf" "" hand_back "$before"
         remove_recorded
         fresh=yes
     fi
@@ -407,17 +411,11 @@ install_environment() {
     esac
 }
 
-# uninstall_environment WAY
-uninstall_environment() {
+# hand_back WAY: has the other tool remove its environment.
+hand_back() {
     case $1 in
-        pipx)
-            quietly "pipx could not uninstall git-wf" "" \
-                env PIPX_BIN_DIR="$bin" PIPX_MAN_DIR="$man_dir" pipx uninstall git-wf
-            ;;
-        uv)
-            quietly "uv could not uninstall git-wf" "" \
-                env UV_TOOL_BIN_DIR="$bin" uv tool uninstall git-wf
-            ;;
+        pipx) env PIPX_BIN_DIR="$bin" PIPX_MAN_DIR="$man_dir" pipx uninstall git-wf ;;
+        uv) env UV_TOOL_BIN_DIR="$bin" uv tool uninstall git-wf ;;
     esac
 }
 
@@ -433,6 +431,7 @@ finish() {
     status=$?
     trap - EXIT
     if [ "$unfinished" = yes ] && [ "$fresh" = yes ]; then
+        hand_back "$how" >/dev/null 2>&1 </dev/null || :
         remove_recorded
     fi
     exit "$status"
@@ -462,7 +461,9 @@ install() {
     begin
     make_dir "$home"
     [ -n "$(recorded_way)" ] || record "how$tab$how"
+    # Before another tool does, so that they are on record as ours.
     make_dir "$bin"
+    each_link make_place
     install_environment
     [ "$how" != venv ] || make_link "$venv/bin/git-wf" "$bin/git-wf"
     if [ "$dev" = yes ]; then
@@ -471,9 +472,9 @@ install() {
         each_link link_installed
     fi
     remove_stale_links
-    version=$("$bin/git-wf" --version) || die "'$bin/git-wf' does not start"
+    quietly "'$bin/git-wf' does not start" "" "$bin/git-wf" --version
     unfinished=no
-    say "$version is installed: $bin/git-wf"
+    say "$("$bin/git-wf" --version) is installed: $bin/git-wf"
     tell_paths
 }
 
@@ -528,7 +529,7 @@ uninstall() {
         # The line that `git wf setup` wrote would include a file that nothing looks after.
         "$bin/git-wf" setup --undo >/dev/null 2>&1 </dev/null || :
     fi
-    uninstall_environment "$how"
+    quietly "$how could not uninstall git-wf" "" hand_back "$how"
     remove_recorded
     say "git-wf is removed; repositories keep their runs"
 }

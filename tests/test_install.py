@@ -480,6 +480,19 @@ def test_another_keeper_of_the_environment(
     assert [call for call in said if "install" in call] == [wanted[0], *wanted]
 
 
+def test_a_program_that_does_not_start(machine: Machine) -> None:
+    script = PIPX.replace("SHARE", SHARE).replace("echo git-wf 1.2.3", "echo broken; exit 1")
+    machine.add("pipx", script)
+    (machine.bin / "chmod").symlink_to(shutil.which("chmod") or "chmod")
+    done = machine.install("--pipx")
+    (machine.home / "calls").unlink()
+    command = f"{machine.home}/.local/bin/git-wf"
+    assert refused(machine, done) == [
+        f"error: '{command}' does not start: broken",
+        "hint: call this again with --verbose to see all that was said",
+    ]
+
+
 # --- words and files that have to agree ----------------------------------------------------------
 
 
