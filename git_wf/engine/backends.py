@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_wf.core.graph import KINDS, Graph, Node
+from git_wf.core.stylesheet import styled
+from git_wf.engine.plugins import installed_kinds
 from git_wf.errors import UserError
 
 ANSWERED_KINDS = ("agent", "prompt")
@@ -186,17 +188,19 @@ def missing_backends(
 ) -> list[Missing]:
     """The backends that agent and prompt nodes need and that are not there, in graph order.
 
-    `graph` with its stylesheet applied: it may name models. A program named with a slash but no
-    leading one lies in the worktree: it cannot be looked for before there is one.
+    A program named with a slash but no leading one lies in the worktree: it cannot be looked for
+    before there is one. Raises `StylesheetError` where the graph's stylesheet cannot be read.
     """
-    answered = [node for node in graph.nodes.values() if is_answered(node)]
+    answered = [node for node in styled(graph).nodes.values() if is_answered(node)]
     found = [_missing(node, config, env) for node in answered]
     return [missing for missing in found if missing is not None]
 
 
 def is_answered(node: Node) -> bool:
     """Whether a backend answers this node. A type that nobody knows runs as an agent."""
-    return node.kind in ANSWERED_KINDS or node.kind not in KINDS
+    if node.kind in KINDS:
+        return node.kind in ANSWERED_KINDS
+    return node.kind not in installed_kinds()
 
 
 def _missing(node: Node, config: Mapping[str, Any], env: Mapping[str, str]) -> Missing | None:

@@ -8,6 +8,7 @@ from git_wf.engine.kinds.command import run_command
 from git_wf.engine.kinds.conditional import route
 from git_wf.engine.kinds.human import ask_person
 from git_wf.engine.kinds.wait import wait
+from git_wf.engine.plugins import installed_kinds, load_handler
 from git_wf.engine.state import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -23,6 +24,11 @@ HANDLED_KINDS = frozenset({"start", "exit", *HANDLERS})
 
 
 def find_handler(node: Node) -> Handler:
-    """The handler of a node. A type that nobody knows runs as an agent."""
+    """The handler of a node. A type that nobody knows runs as an agent.
+
+    Raises `UserError` where the handler of an installed kind cannot be loaded.
+    """
     assert node.kind in HANDLED_KINDS or node.kind not in KINDS, node.kind
+    if node.kind not in KINDS and node.kind in installed_kinds():
+        return load_handler(node.kind)
     return HANDLERS.get(node.kind, ask_agent)

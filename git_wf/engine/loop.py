@@ -42,6 +42,7 @@ from git_wf.engine.attempt import Attempted, attempt_visit, signed
 from git_wf.engine.events import Announcer, Listener
 from git_wf.engine.hooks import Hooks, read_hooks
 from git_wf.engine.people import People, Question, Waiting
+from git_wf.engine.prepare import prepare
 from git_wf.engine.process import (
     END_GRACE,
     Cancel,
@@ -75,6 +76,7 @@ def walk(
     draw: Callable[[], float] = random.random,
     first_delay: float | None = None,
     people: People | None = None,
+    prepared: bool = False,
 ) -> Conclusion:
     """Walks a valid graph from its start, or on from a checkpoint, to the run's conclusion.
 
@@ -82,7 +84,8 @@ def walk(
     hold it. `secrets` are values to replace wherever they turn up. `draw` gives random numbers
     from 0 to 1, for `selection="random"` and the jitter of pauses; `first_delay` (seconds)
     replaces the first pause of every retry policy. `people` says who answers human nodes; where
-    nobody does, the conclusion is `waiting`. A dry run touches neither `recorder` nor
+    nobody does, the conclusion is `waiting`. `prepared`: the worktree is not new, its prepare
+    steps were made. A dry run touches neither `recorder` nor
     any file.
     """
     run = replace(run, graph=styled(run.graph))
@@ -101,7 +104,7 @@ def walk(
     walker = Walker(run, state, means)
     resumed = {"resumed": True} if checkpoint else {}
     announce("run_started", workflow=run.graph.name, **run.started, **resumed)
-    conclusion = _walk_in_scratch(walker, checkpoint)
+    conclusion = _walk_in_scratch(walker, checkpoint, prepared)
     announce(
         "run_finished", status=conclusion.status, failure_reason=conclusion.failure_reason or None
     )
@@ -119,7 +122,7 @@ def _hooks(
     return Hooks(hooks, about, run.env, recorder.work_dir, watch, redaction, announce)
 
 
-def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None) -> Conclusion:
+def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None, prepared: bool) -> Conclusion:
     if checkpoint is not None and checkpoint.next_node_id is None:
         failure = checkpoint.outcome.failure if checkpoint.outcome else None
         return walker.conclude(FAIL, failure.message if failure else "the run had ended")
@@ -129,20 +132,20 @@ def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None) -> Conclusio
     with tempfile.TemporaryDirectory(prefix="git-wf-") as scratch:
         walker.use_scratch(Path(scratch))
         try:
-            return _walk_with_hooks(walker, begin)
+            return _walk_with_hooks(walker, begin, prepared)
         finally:
             walker.means.hooks.close()
             end_processes({"GIT_WF_RUN_ID": walker.run.run_id}, END_GRACE)
 
 
-def _walk_with_hooks(walker: Walker, begin: str) -> Conclusion:
+def _walk_with_hooks(walker: Walker, begin: str, prepared: bool) -> Conclusion:
     hooks, values = walker.means.hooks, walker.values()
     try:
         decision = hooks.fire("run_start", values)
         if decision.word == "block":
             conclusion = walker.conclude(FAIL, decision.reason)
         else:
-            conclusion = walker.walk_from(begin)
+            conclusion = walker.walk_prepared(begin, prepared)
         told = {"status": conclusion.status, "reason": conclusion.failure_reason}
         if conclusion.status == FAIL:
             hooks.fire("run_failed", walker.values(), **told)
@@ -178,6 +181,16 @@ class Walker:
     def values(self) -> dict[str, Any]:
         """The context, with the identity keys laid over."""
         return {**self.state.context, **self._identity}
+
+    def walk_prepared(self, node_id: str, prepared: bool) -> Conclusion:
+        """Runs the prepare steps, unless the worktree has seen them, and walks on."""
+        try:
+            reason = "" if prepared else prepare(self.run, self.means, self._scratch)
+        except Interrupted:
+            return self.conclude("interrupted")
+        except Stalled:
+            return self.conclude(FAIL, self._stalled())
+        return self.conclude(FAIL, reason) if reason else self.walk_from(node_id)
 
     def walk_from(self, node_id: str) -> Conclusion:
         nodes = self.run.graph.nodes
