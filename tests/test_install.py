@@ -523,3 +523,15 @@ def test_shellcheck_finds_nothing(script: str) -> None:
 def test_scripts_may_be_executed() -> None:
     for script in ("install.sh", "examples/demo.sh", ".ci/run"):
         assert os.access(ROOT / script, os.X_OK), script
+
+
+def test_the_workflows_that_are_shown_are_valid(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```dot\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    shown = tmp_path / "shown.dot"
+    shown.write_text("".join(blocks))
+    files = [shown, *sorted((ROOT / "examples").glob("*/run.toml"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "git_wf", "validate", "--strict", *files],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
