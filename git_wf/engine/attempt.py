@@ -14,6 +14,7 @@ from git_wf.core.outcome import (
     RETRY,
     SKIPPED,
     SUCCESS,
+    TRANSIENT,
     Failure,
     Outcome,
     failed,
@@ -105,6 +106,8 @@ def _attempt(visit: Visit) -> Outcome:
         return _admissible(find_handler(visit.node)(visit), visit)
     except UserError as err:
         return failed(err.message, CONFIGURATION)
+    except OSError as err:
+        return failed(f"{err.strerror or err}", TRANSIENT)
     except TemplateError as err:
         return failed(f"template: {err.message}", CONFIGURATION)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from git_wf.core.checkpoint import Checkpoint, dump_json
+from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.clock import Clock, rfc3339
 from git_wf.core.context import (
     Redaction,
@@ -51,6 +51,7 @@ from git_wf.engine.process import (
     Watch,
     end_processes,
 )
+from git_wf.engine.programs import write_trace
 from git_wf.engine.recorder import Recorded, Recorder
 from git_wf.engine.state import SESSIONS_KEY, Conclusion, Means, Run, State, Visit, edge_record
 from git_wf.errors import Conflict, GitFailed, StateUnreadable
@@ -326,12 +327,20 @@ class Walker:
             before=state.last_outcome,
             incoming=state.incoming,
             work_dir=Path() if dry else self.means.recorder.work_dir,
-            trace=Path() if dry else self.means.recorder.trace_dir(node.id, number),
+            trace=Path() if dry else self._trace_dir(node, number),
             scratch=self._scratch,
             means=self.means,
             state=state,
             sessions=state.sessions,
         )
+
+    def _trace_dir(self, node: Node, number: int) -> Path:
+        try:
+            return self.means.recorder.trace_dir(node.id, number)
+        except OSError as err:
+            told = f"trace of node '{node.id}': {err.strerror or err}"
+            self._announce("notice", code="trace_incomplete", message=told)
+            return self._scratch
 
     def _announce_end(self, visit: Visit, outcome: Outcome) -> None:
         fields: dict[str, Any] = {
@@ -430,8 +439,8 @@ class Walker:
         values, artifacts = split_artifacts(state.context)
         checkpoint = self._checkpoint(visit.node, values, step)
         notes = outcome.notes or (outcome.failure.message if outcome.failure else "")
+        write_trace(visit, "status.json", outcome.to_json())
         try:
-            (visit.trace / "status.json").write_bytes(dump_json(outcome.to_json()))
             recorded = self.means.recorder.record(checkpoint, artifacts, notes)
         except (GitFailed, Conflict, OSError) as err:
             self._skipped += 1

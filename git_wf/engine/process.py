@@ -12,6 +12,7 @@ output goes nowhere then (it should write to a file); it is ended when the run e
 
 from __future__ import annotations
 
+import io
 import os
 import selectors
 import signal
@@ -150,11 +151,14 @@ def run_program(
 class Capture:
     """One output: a file that grows as it comes, and its last bytes in memory.
 
-    The file never grows beyond TRACE_LIMIT; a longer output is cut in the middle at its end.
+    The file never grows beyond TRACE_LIMIT; a longer output is cut in the middle at its end. A
+    file that cannot be written (a full disk) is given up: the program is not to suffer for it.
     """
 
     def __init__(self, path: Path, keep: int, redaction: Redaction) -> None:
-        self._file = path.open("wb", buffering=0)
+        self._file: io.FileIO | None = None
+        with suppress(OSError):
+            self._file = path.open("wb", buffering=0)
         self._keep = max(keep, TRACE_LIMIT // 2)
         self._wanted = keep
         self._stream = redaction.stream()
@@ -167,14 +171,18 @@ class Capture:
 
     def close(self) -> None:
         self._add(self._stream.finish())
+        if self._file is not None:
+            with suppress(OSError), self._file as file:
+                self._cut_middle(file)
+
+    def _cut_middle(self, file: io.FileIO) -> None:
         over = self._total - TRACE_LIMIT
         if over > 0:
             line = cut_line(over)
             rest = TRACE_LIMIT - TRACE_LIMIT // 2 - len(line)
-            self._file.truncate(TRACE_LIMIT // 2)
-            self._file.seek(0, os.SEEK_END)
-            self._file.write(line + self._last[-rest:])
-        self._file.close()
+            file.truncate(TRACE_LIMIT // 2)
+            file.seek(0, os.SEEK_END)
+            file.write(line + self._last[-rest:])
 
     def tail(self) -> bytes:
         return bytes(self._last[-self._wanted :])
@@ -183,14 +191,22 @@ class Capture:
         if not data:
             return
         room = TRACE_LIMIT - self._total
-        if room > 0:
-            self._file.write(data[:room])
+        if room > 0 and self._file is not None:
+            self._write(self._file, data[:room])
         self._total += len(data)
         self._last += data
         if len(self._last) > 2 * self._keep:
             del self._last[: -self._keep]
         if self.show is not None:
             self.show(data)
+
+    def _write(self, file: io.FileIO, data: bytes) -> None:
+        try:
+            file.write(data)
+        except OSError:
+            self._file = None
+            with suppress(OSError):
+                file.close()
 
 
 class _Pump:

@@ -120,7 +120,16 @@ def output_updates(outputs: Mapping[str, bytes], values: Mapping[str, Any]) -> d
 
 def write_trace(visit: Visit, name: str, data: Any) -> None:
     """A JSON file in the visit's trace, without the run's secrets."""
-    (visit.trace / name).write_bytes(dump_json(visit.redaction.value(data)))
+    write_trace_bytes(visit, name, dump_json(visit.redaction.value(data)))
+
+
+def write_trace_bytes(visit: Visit, name: str, data: bytes) -> None:
+    """A file in the visit's trace; one that cannot be written is no reason to fail."""
+    try:
+        (visit.trace / name).write_bytes(data)
+    except OSError as err:
+        told = f"write '{name}' of node '{visit.node.id}': {err.strerror or err}"
+        visit.announce("notice", code="trace_incomplete", message=told)
 
 
 def elapsed_ms(visit: Visit, since: float) -> int:

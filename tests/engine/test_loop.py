@@ -359,3 +359,16 @@ def test_random_choices_can_be_seeded(play):
     )
     assert play(body, draw=lambda: 0.1).visited[1] == "x@1"
     assert play(body, draw=lambda: 0.9).visited[1] == "y@1"
+
+
+def test_a_trace_that_cannot_be_written(play, recorder):
+    (recorder.root / "traces").write_text("in the way")
+    walked = play('a [script="echo x", max_retries=3] start -> a -> exit')
+    assert walked.conclusion.status == "success"
+    assert walked.context["command.output"] == "x\n"
+    assert {event["code"] for event in walked.of("notice")} == {"trace_incomplete"}
+
+
+def test_a_node_without_a_time_limit(play):
+    walked = play('a [script="true", timeout=0] start -> a -> exit')
+    assert '"timeout_ms": null' in walked.trace("a@1/script_invocation.json")

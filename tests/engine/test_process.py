@@ -165,3 +165,11 @@ def test_the_limit_of_a_trace_file(tmp_path, size):
     capture.close()
     assert (tmp_path / "f").stat().st_size == min(size, TRACE_LIMIT)
     assert (b"left out" in (tmp_path / "f").read_bytes()) == (size > TRACE_LIMIT)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_does_not_stop_a_program(tmp_path):
+    program = Program(["sh", "-c", "echo a; sleep 0.05; echo b"], tmp_path, os.environ, MARKS)
+    traces = (Path("/dev/full"), tmp_path / "no" / "such" / "directory")
+    ended = run_program(program, traces, Watch(threading.Event()), Redaction())
+    assert (ended.status, ended.stdout) == (0, b"a\nb\n")

@@ -32,6 +32,7 @@ from git_wf.engine.programs import (
     start_failure,
     status_path,
     write_trace,
+    write_trace_bytes,
 )
 from git_wf.engine.state import Visit
 
@@ -187,4 +188,4 @@ def _provider(visit: Visit, profile: Profile, argv: list[str], talk: _Talk) -> d
 
 def _write_text(visit: Visit, name: str, text: str) -> None:
     data = visit.redaction.text(text).encode("utf-8", "replace")
-    (visit.trace / name).write_bytes(cut_middle(data))
+    write_trace_bytes(visit, name, cut_middle(data))
