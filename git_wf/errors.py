@@ -40,9 +40,7 @@ class UserError(WfError):
 
 
 class WorkflowInvalid(WfError):
-    """A workflow file or a run config has errors; `diagnostics` says where."""
-
-    code = EXIT_FAILED
+    """A workflow file has errors; `diagnostics` says where in `text`, which `file` holds."""
 
     def __init__(
         self,
@@ -50,9 +48,13 @@ class WorkflowInvalid(WfError):
         diagnostics: Sequence[Diagnostic],
         *,
         hint: str | Sequence[str] | None = None,
+        file: str = "",
+        text: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.diagnostics = tuple(diagnostics)
+        self.file = file
+        self.text = text
 
 
 class GitFailed(WfError):
@@ -61,9 +63,7 @@ class GitFailed(WfError):
     def __init__(
         self, argv: Sequence[str], status: int, stderr: str, *, hint: str | None = None
     ) -> None:
-        last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
-        told = last.strip() or f"exit status {status}"
-        super().__init__(f"git {git_verb(argv)}: {told}", hint=hint)
+        super().__init__(f"git {git_verb(argv)}: {_told(stderr, status)}", hint=hint)
         self.argv = tuple(argv)
         self.status = status
         self.stderr = stderr
@@ -75,6 +75,13 @@ class StateUnreadable(WfError):
 
 class Conflict(WfError):
     """Somebody else moved a ref of ours, or holds the lock of a run."""
+
+
+def _told(stderr: str, status: int) -> str:
+    """The line of git's that says what is wrong; the last one where none is marked."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    marked = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    return (marked or lines[-1:] or [f"exit status {status}"])[0]
 
 
 def git_verb(argv: Sequence[str]) -> str:

@@ -5,7 +5,7 @@
 | `ordinal` | position in the timeline, from 1 |
 | `previous` | `{ordinal, node, visit, status, commit, metadata_commit}` of the checkpoint before |
 | `timestamp` | RFC 3339, UTC, microseconds |
-| `current_node`, `next_node_id` | the node just completed; the one that comes next, or None at the end |
+| `current_node`, `next_node_id` | the node just completed; the one that comes next, or None |
 | `incoming_edge` | `{from, to, fidelity, thread_id}` of the edge chosen |
 | `completed_nodes` | in order, with repeats, the start node included |
 | `node_visits`, `node_retries` | counts by node; retries only where there were any |
@@ -110,6 +110,15 @@ class Checkpoint:
         )
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What a recorder made of a checkpoint. Notices are (code, message)."""
+
+    commit: str | None  # the run commit; None where nothing is committed (an in-place run)
+    metadata_commit: str | None
+    notices: tuple[tuple[str, str], ...] = ()
+
+
 _TEXT_OR_NONE = (str, type(None))
 _PLAIN: dict[str, type | tuple[type, ...]] = {
     "run_id": str,
@@ -146,7 +155,7 @@ def check_format(data: Any, origin: str) -> None:
 
 
 def dump_json(data: Any) -> bytes:
-    """How every record is written: UTF-8, two spaces, sorted keys, so that two of them diff well."""
+    """How every record is written: UTF-8, two spaces, sorted keys, so that two diff well."""
     text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "surrogateescape") + b"\n"
 

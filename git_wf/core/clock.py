@@ -1,4 +1,4 @@
-"""Moments as records and as git write them. The clock itself is handed in: nothing here reads it."""
+"""Moments as records and as git write them. The clock is handed in: nothing here reads it."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ _NODE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 DEFAULT_NAMESPACE = "wf"
+RUN_ID_HINT = "a run id is a ULID: 26 letters and digits"
 META_NAMESPACE = "refs/wf/meta"
 
 
@@ -92,7 +93,7 @@ def folded_components(nodes: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Names:
-    """Every ref, subject and trailer key of one namespace (`wf`, unless `wf.namespace` says else)."""
+    """Every ref, subject and trailer key of one namespace (`wf`, or what `wf.namespace` says)."""
 
     namespace: str = DEFAULT_NAMESPACE
     meta_namespace: str | None = None

@@ -81,8 +81,12 @@ def run_commit_message(names: Names, fields: RunCommitFields, notes: str = "") -
 
 
 def metadata_message(names: Names, run: str, first_line: str, **trailers: str) -> str:
-    """The message of a metadata commit. `Rewound_From="…"` becomes `WF-Rewound-From: …`."""
-    values = [("Run", run), *((key.replace("_", "-"), text) for key, text in trailers.items())]
+    """The message of a metadata commit. `Rewound_From="…"` becomes `WF-Rewound-From: …`.
+
+    A trailer without a value is left out.
+    """
+    given = ((key.replace("_", "-"), text) for key, text in trailers.items() if text)
+    values = [("Run", run), *given]
     return message(first_line, [(names.trailer(key), value) for key, value in values])
 
 

@@ -1,0 +1,202 @@
+"""What run.toml and .wf/project.toml say (language.md, section 10).
+
+Both files have the same keys; run.toml is laid over the project file: tables merge by key, lists
+replace, `exclude_globs` add up, hooks with the same `id` replace each other.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+
+from git_wf.errors import UserError
+
+RUN_CONFIG_VERSION = 1
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A table of run.toml: unknown keys are errors."""
+
+
+class WorkflowTable(_Table):
+    graph: str | None = None
+
+
+class CheckpointTable(_Table):
+    exclude_globs: list[str] = []
+    syntax: str = "gitignore"
+    builtin_excludes: bool = True
+
+
+class EnvironmentEntry(_Table):
+    from_: str = msgspec.field(name="from")
+    secret: bool = False
+
+
+class PrepareStep(_Table):
+    script: str
+    timeout: str | None = None
+
+
+class PrepareTable(_Table):
+    steps: list[PrepareStep] = []
+
+
+class Hook(_Table):
+    event: str
+    id: str | None = None
+    matcher: str | None = None
+    script: str | None = None
+    command: list[str] | None = None
+    http: str | None = None
+    blocking: bool = False
+    timeout: str | None = None
+
+
+class PushTable(_Table):
+    remote: str | None = None
+
+
+class RunTable(_Table):
+    goal: str | None = None
+    inputs: dict[str, str | int | float | bool] = {}
+    checkpoint: CheckpointTable | None = None
+    env: dict[str, str | EnvironmentEntry] = {}
+    prepare: PrepareTable = msgspec.field(default_factory=PrepareTable)
+    hooks: list[Hook] = []
+    push: PushTable = msgspec.field(default_factory=PushTable)
+
+
+class Agent(_Table):
+    command: list[str]
+    prompt: str = "stdin"
+    output: str = "text"
+    resume: list[str] = []
+
+
+class RunConfig(_Table):
+    version: int = msgspec.field(name="_version", default=RUN_CONFIG_VERSION)
+    workflow: WorkflowTable = msgspec.field(default_factory=WorkflowTable)
+    run: RunTable = msgspec.field(default_factory=RunTable)
+    checkpoint: CheckpointTable = msgspec.field(default_factory=CheckpointTable)
+    agents: dict[str, str | Agent] = {}
+
+
+def read_run_config(data: Mapping[str, Any], origin: str) -> RunConfig:
+    """The decoded tables of a run.toml, checked; `[run.checkpoint]` is moved to `[checkpoint]`.
+
+    Raises `UserError` that names the dotted path of the bad key, and for an unknown one the
+    nearest known.
+    """
+    for path, key, known in _unknown_keys(data, RunConfig, ""):
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+        raise UserError(
+            f"{origin}: unknown key '{path}{key}'",
+            hint=f"did you mean '{path}{near[0]}'?" if near else _known_hint(path, known),
+        )
+    data = _with_checkpoint_table(data)
+    try:
+        config = msgspec.convert(data, RunConfig)
+    except msgspec.ValidationError as err:
+        told, _, place = str(err).partition(" - at ")
+        where = place.strip("`").removeprefix("$").removeprefix(".")
+        told = told[:1].lower() + told[1:].replace("`", "'")
+        raise UserError(f"{origin}: '{where}': {told}" if where else f"{origin}: {told}") from err
+    _check_values(config, origin)
+    return config
+
+
+def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` laid over `below`: tables merge by key, lists replace, but see the module's text."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge_tables(under, value)
+        elif key == "exclude_globs" and isinstance(under, list) and isinstance(value, list):
+            merged[key] = under + value
+        elif key == "hooks" and isinstance(under, list) and isinstance(value, list):
+            merged[key] = _merged_hooks(under, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def to_tables(config: RunConfig) -> dict[str, Any]:
+    """As plain tables, for the run record; defaults are left out."""
+    tables: dict[str, Any] = msgspec.to_builtins(config)
+    return tables
+
+
+def _merged_hooks(below: list[Any], above: list[Any]) -> list[Any]:
+    replaced = {hook.get("id") for hook in above if isinstance(hook, Mapping)} - {None}
+    kept = [
+        hook for hook in below if not (isinstance(hook, Mapping) and hook.get("id") in replaced)
+    ]
+    return kept + above
+
+
+def _with_checkpoint_table(data: Mapping[str, Any]) -> dict[str, Any]:
+    run = data.get("run")
+    if not isinstance(run, Mapping) or not isinstance(run.get("checkpoint"), Mapping):
+        return dict(data)
+    moved = {
+        **data,
+        "run": {key: value for key, value in run.items() if key != "checkpoint"},
+    }
+    return merge_tables({"checkpoint": run["checkpoint"]}, moved)
+
+
+def _known_hint(path: str, known: list[str]) -> str:
+    place = f"'{path.rstrip('.')}'" if path else "the top level"
+    return f"known in {place}: {', '.join(sorted(known))}"
+
+
+def _unknown_keys(data: Any, kind: Any, path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """The path, key and known neighbours of each key that the type does not have."""
+    kinds = get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
+    for one in kinds:
+        if isinstance(data, Mapping) and isinstance(one, type) and issubclass(one, msgspec.Struct):
+            fields = {field.encode_name: field.type for field in msgspec.structs.fields(one)}
+            for key, value in data.items():
+                if key not in fields:
+                    yield path, str(key), list(fields)
+                else:
+                    yield from _unknown_keys(value, fields[key], f"{path}{key}.")
+        elif isinstance(data, Mapping) and get_origin(one) is dict:
+            for key, value in data.items():
+                yield from _unknown_keys(value, get_args(one)[1], f"{path}{key}.")
+        elif isinstance(data, list) and get_origin(one) is list:
+            for position, value in enumerate(data):
+                inside = f"{path.removesuffix('.')}[{position}]."
+                yield from _unknown_keys(value, get_args(one)[0], inside)
+
+
+_UNIONS = (Union, type(int | str))
+
+
+def _check_values(config: RunConfig, origin: str) -> None:
+    if config.version != RUN_CONFIG_VERSION:
+        told = f"{origin}: '_version' {config.version} is not known"
+        raise UserError(told, hint="upgrade git-wf")
+    if config.checkpoint.syntax not in ("gitignore", "glob"):
+        raise UserError(
+            f"{origin}: 'checkpoint.syntax': '{config.checkpoint.syntax}' is neither "
+            "'gitignore' nor 'glob'"
+        )
+    for name, agent in config.agents.items():
+        if isinstance(agent, str):
+            if name != "default":
+                raise UserError(
+                    f"{origin}: unknown key 'agents.{name}'",
+                    hint=f'a backend is a table: [agents.{name}] command = ["…"]',
+                )
+        elif not agent.command:
+            raise UserError(f"{origin}: 'agents.{name}.command' is empty")
+        elif agent.prompt != "stdin" or agent.output not in ("text", "json"):
+            raise UserError(
+                f"{origin}: 'agents.{name}': prompt is 'stdin', output is 'text' or 'json'"
+            )

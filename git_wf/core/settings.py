@@ -1,0 +1,110 @@
+"""What `git config wf.*` says. Where a run is configured by a file, see `run_config`.
+
+| key | meaning | default |
+|---|---|---|
+| `wf.namespace` | the word in refs, subjects and trailers | `wf` |
+| `wf.metaNamespace` | where metadata refs live | `refs/<namespace>/meta` |
+| `wf.excludeGlobs` | patterns kept out of checkpoints; may be given several times | |
+| `wf.stateDir` | where run directories and worktrees live | the user's state directory |
+| `wf.worktreePool` | how many worktrees are kept for the next run | 2 |
+| `wf.dirty` | what `run` does about uncommitted changes: `head`, `refuse` | `head` |
+| `wf.durable` | flush new objects to disk before refs move | false |
+| `wf.retryDelay` | replaces the first delay between attempts, e.g. `100ms` | |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from git_wf.core.names import DEFAULT_NAMESPACE, Names, is_namespace
+from git_wf.core.values import read_duration
+from git_wf.errors import UserError
+
+DIRTY_MODES = ("head", "refuse")
+_TRUE = ("true", "yes", "on", "1", "")
+_FALSE = ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True)
+class Settings:
+    names: Names
+    exclude_globs: tuple[str, ...] = ()
+    state_dir: str | None = None
+    worktree_pool: int = 2
+    dirty: str = "head"
+    durable: bool = False
+    retry_delay: float | None = None  # seconds
+
+
+def read_settings(config: Mapping[str, Sequence[str]]) -> Settings:
+    """From git's configuration: key (lower case) → values, weakest first.
+
+    Raises `UserError` that names the key, where a value is none that we know.
+    """
+
+    def last(key: str) -> str | None:
+        values = config.get(f"wf.{key}".lower())
+        return values[-1] if values else None
+
+    return Settings(
+        names=_names(last("namespace"), last("metaNamespace")),
+        exclude_globs=tuple(config.get("wf.excludeglobs", ())),
+        state_dir=last("stateDir") or None,
+        worktree_pool=_count("worktreePool", last("worktreePool"), default=2),
+        dirty=_dirty(last("dirty")),
+        durable=_boolean("durable", last("durable")),
+        retry_delay=_seconds("retryDelay", last("retryDelay")),
+    )
+
+
+def _wrong(key: str, value: str, wanted: str) -> UserError:
+    return UserError(
+        f"config 'wf.{key}': '{value}' is not {wanted}",
+        hint=f"git config --show-origin wf.{key} tells where it is set",
+    )
+
+
+def _names(namespace: str | None, meta: str | None) -> Names:
+    namespace = namespace or DEFAULT_NAMESPACE
+    if not is_namespace(namespace):
+        raise _wrong("namespace", namespace, "a word of letters, digits and hyphens")
+    if meta is None:
+        return Names(namespace)
+    meta = meta.rstrip("/")
+    if not meta.startswith("refs/") or any(part in ("", ".", "..") for part in meta.split("/")):
+        raise _wrong("metaNamespace", meta, "a directory of refs, such as refs/heads/wf/meta")
+    return Names(namespace, meta)
+
+
+def _count(key: str, value: str | None, default: int) -> int:
+    if value is None:
+        return default
+    if not value.isdecimal():
+        raise _wrong(key, value, "a number")
+    return int(value)
+
+
+def _dirty(value: str | None) -> str:
+    if value is None:
+        return "head"
+    if value not in DIRTY_MODES:
+        raise _wrong("dirty", value, f"one of {', '.join(DIRTY_MODES)}")
+    return value
+
+
+def _boolean(key: str, value: str | None) -> bool:
+    if value is None or value.lower() in _FALSE:
+        return False
+    if value.lower() in _TRUE:
+        return True
+    raise _wrong(key, value, "true or false")
+
+
+def _seconds(key: str, value: str | None) -> float | None:
+    if value is None:
+        return None
+    duration = read_duration(value)
+    if duration is None:
+        raise _wrong(key, value, "a duration, such as 250ms or 5s")
+    return duration.seconds
