@@ -12,10 +12,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from git_wf.core.names import Oid, RefName
+from git_wf.core.names import Names, Oid, RefName
+from git_wf.store.identity import Identity
 from git_wf.store.objects import (
     Commit,
     Tree,
@@ -28,6 +30,7 @@ from git_wf.store.objects import (
 from git_wf.store.packs import Pack
 from git_wf.store.refs import RefUpdate, move_refs
 from git_wf.store.repo import Repo
+from git_wf.store.rescue import Rescue, rescue_worktree
 
 # Author and committer lines that git makes of its environment just so: it strips these marks from
 # both ends of a name and an address.
@@ -68,11 +71,15 @@ def new_commit(name: str, commit: Commit, object_format: str) -> NewObject:
 
 @dataclass(frozen=True)
 class WorktreeStep:
-    """Git commands (without `git`) to be run in a worktree, once the refs have moved."""
+    """Git commands (without `git`) to be run in a worktree, once the refs have moved.
+
+    With `rescue`, what was not recorded in the worktree is kept before: `names` says how.
+    """
 
     path: Path
     git_dir: Path
     commands: tuple[tuple[str, ...], ...]
+    rescue: Rescue | None = None
 
 
 @dataclass(frozen=True)
@@ -91,19 +98,32 @@ class RefPlan:
 
 
 def apply_plan(
-    repo: Repo, plan: RefPlan, identity_env: Mapping[str, str], *, durable: bool = False
-) -> None:
-    """Makes the objects, moves the refs in one transaction, then sees to the worktrees.
+    repo: Repo,
+    plan: RefPlan,
+    identity: Identity,
+    moment: datetime,
+    *,
+    names: Names,
+    durable: bool = False,
+) -> tuple[RefName, ...]:
+    """Rescues what worktrees hold, makes the objects, moves the refs in one transaction, then
+    sees to the worktrees. Returns the refs that rescue something.
 
-    Raises `Conflict`, `UserError`, `GitFailed` or `OSError`; no ref has moved then, unless it was
-    a worktree's step that failed.
+    Raises `Conflict`, `UserError`, `GitFailed` or `OSError`; no ref of the plan has moved then,
+    unless it was a worktree's step that failed.
     """
+    rescued = []
+    for step in plan.worktrees:
+        if step.rescue is not None and step.path.is_dir():
+            place = repo.at_worktree(step.path, step.git_dir)
+            if rescue_worktree(place, names, step.rescue, identity, moment):
+                rescued.append(step.rescue.ref)
     pack = Pack(repo)
     for new in plan.objects:
         pack.add(new.kind, new.data)
     kept = pack.write(durable=durable)
     try:
-        move_refs(repo, plan.updates, plan.reason, identity_env)
+        move_refs(repo, plan.updates, plan.reason, identity.env(moment))
     finally:
         if kept is not None:
             kept.release()
@@ -112,6 +132,7 @@ def apply_plan(
             place = repo.at_worktree(step.path, step.git_dir)
             for command in step.commands:
                 place.git(*command)
+    return tuple(rescued)
 
 
 def plan_to_json(plan: RefPlan, applied: bool) -> dict[str, Any]:
@@ -130,7 +151,7 @@ def plan_to_json(plan: RefPlan, applied: bool) -> dict[str, Any]:
     }
 
 
-def plan_script(repo: Repo, plan: RefPlan, identity_env: Mapping[str, str]) -> str:
+def plan_script(repo: Repo, plan: RefPlan, identity_env: Mapping[str, str], names: Names) -> str:
     """The plan as a POSIX shell script of plain git, to be run in the repository.
 
     Whatever it makes is checked against the id that the plan counts on. It moves the refs in one
@@ -146,7 +167,7 @@ def plan_script(repo: Repo, plan: RefPlan, identity_env: Mapping[str, str]) -> s
         lines += ["", f"# {_comment(new.name)}", *_object_lines(new, exported, repo)]
     lines += ["", *_update_lines(plan, exported, identity_env)]
     for step in plan.worktrees:
-        lines += ["", *_worktree_lines(step, repo)]
+        lines += ["", *_worktree_lines(step, repo, names)]
     return "\n".join(lines) + "\n"
 
 
@@ -254,12 +275,30 @@ def _update_lines(
     yield "END"
 
 
-def _worktree_lines(step: WorktreeStep, repo: Repo) -> Iterator[str]:
+def _rescue_lines(step: WorktreeStep, rescue: Rescue, git: str, names: Names) -> Iterator[str]:
+    """Keeps what is in the worktree: a commit of all of it, made with an index of its own."""
+    path, index = shlex.quote(os.fspath(step.path)), shlex.quote(f"{step.git_dir}/index")
+    yield f"    cd {path}"
+    yield "    keep=$(mktemp)"
+    yield f'    cp -p {index} "$keep"'
+    yield f"    GIT_INDEX_FILE=$keep {git} add -A"
+    yield f"    tree=$(GIT_INDEX_FILE=$keep {git} write-tree)"
+    yield '    rm -f "$keep"'
+    yield f'    if [ "$tree" != "$({git} rev-parse {rescue.parent}^{{tree}})" ]; then'
+    text = shlex.quote(rescue.text(names).rstrip("\n"))
+    yield f'        made=$({git} commit-tree -p {rescue.parent} -m {text} "$tree")'
+    yield f"        git update-ref --create-reflog -m rescue {rescue.ref} \"$made\" ''"
+    yield "    fi"
+
+
+def _worktree_lines(step: WorktreeStep, repo: Repo, names: Names) -> Iterator[str]:
     """Only where the worktree is there and belongs to the repository that the script runs in."""
     path, common = shlex.quote(os.fspath(step.path)), shlex.quote(os.fspath(repo.common_dir))
     yield 'here=$(cd "$(git rev-parse --git-common-dir)" && pwd -P)'
     yield f'if [ -d {path} ] && [ "$here" = {common} ]; then'
     place = ["git", "--git-dir", os.fspath(step.git_dir), "--work-tree", os.fspath(step.path)]
+    if step.rescue is not None:
+        yield from _rescue_lines(step, step.rescue, shlex.join(place), names)
     for command in step.commands:
         yield f"    (cd {path} && {shlex.join([*place, *command])})"
     yield "fi"

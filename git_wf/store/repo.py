@@ -60,9 +60,10 @@ class Repo:
     @classmethod
     def find(cls, where: Path, env: Mapping[str, str]) -> Repo:
         """The repository that `git -C where` would use. Raises `UserError` where there is none."""
-        asked = ["rev-parse", "--absolute-git-dir", "--git-common-dir", "--is-bare-repository",
-                 "--show-object-format", "--is-inside-work-tree", "--is-inside-git-dir"]  # fmt: skip
-        command = ["git", "-C", os.fspath(where), *asked]
+        command = [
+            "git", "-C", os.fspath(where), "rev-parse", "--absolute-git-dir", "--git-common-dir",
+            "--is-bare-repository", "--show-object-format", "--is-inside-work-tree",
+        ]  # fmt: skip
         try:
             answer = subprocess.run(
                 command,
@@ -98,9 +99,7 @@ class Repo:
 
     def at_worktree(self, path: Path, git_dir: Path) -> Repo:
         """The same repository, seen from the linked worktree at `path`."""
-        return Repo(
-            git_dir, self.common_dir, path, self.object_format, scrubbed_env(self.env)
-        )
+        return Repo(git_dir, self.common_dir, path, self.object_format, scrubbed_env(self.env))
 
     @property
     def null_oid(self) -> Oid:
@@ -112,7 +111,7 @@ class Repo:
 
     @property
     def key(self) -> str:
-        """`<repository>-<hash>`: the name of this repository's directory below the state directory."""
+        """`<repository>-<hash>`: the name of its directory below the state directory."""
         real = os.path.realpath(self.common_dir)
         base = Path(real)
         name = base.parent.name if base.name == ".git" else base.name.removesuffix(".git")
@@ -155,13 +154,20 @@ class Repo:
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             env=self.environment(env),
-            cwd=cwd or self.work_tree or self.git_dir,
+            cwd=cwd or self._standing_place(),
             capture_output=True,
             check=False,
+            start_new_session=True,  # a Ctrl-C is ours to answer, and not in the middle of a cycle
         )
         if done.returncode not in ok:
             raise GitFailed(command, done.returncode, done.stderr.decode("utf-8", "replace"))
         return done
+
+    def _standing_place(self) -> Path:
+        """The worktree, unless a node removed it."""
+        if self.work_tree is not None and self.work_tree.is_dir():
+            return self.work_tree
+        return self.common_dir
 
     def line(self, *args: str, ok: Sequence[int] = (0,)) -> str:
         """One line of answer, without its newline; empty where git printed none."""

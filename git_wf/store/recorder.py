@@ -1,0 +1,421 @@
+"""The checkpoint cycle of a live run (design.md, section 4), step by step.
+
+disk → stage → metadata → commit → publish → seal. A crash after any of them leaves a run that
+resumes: nothing is visible before `publish`, which moves both refs in one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.checkpoint import Checkpoint, Recorded, dump_json
+from git_wf.core.clock import Clock, milliseconds
+from git_wf.core.names import Oid, RefName, RunId, operation_id, trace_name
+from git_wf.core.names import visit_name as name_of_visit
+from git_wf.core.trailers import RunCommitFields, metadata_message, run_commit_message
+from git_wf.errors import GitFailed
+from git_wf.store.files import remove_tree, write_atomic
+from git_wf.store.identity import Identity
+from git_wf.store.objects import Commit, Entry, Tree, encode_commit, encode_tree
+from git_wf.store.packs import KeptPack, Pack, consolidate, quarantine
+from git_wf.store.refs import RefUpdate, Transaction
+from git_wf.store.runs import RunStore
+from git_wf.store.staging import Excludes, Staging, stage
+from git_wf.store.worktree import Slot, attach, reconcile_head
+
+MAX_TRACE_FILE = 512 * 1024
+CONSOLIDATE_EVERY = 50
+FILE, DIRECTORY = "100644", "40000"
+_NOTHING = Oid("")  # not made yet
+
+
+@dataclass
+class RunState:
+    """Where a run stands in git: what the next cycle builds on."""
+
+    run_id: RunId
+    run_tip: Oid  # the last recorded run commit, or the base
+    meta_tip: Oid
+    tree: Tree  # of `meta_tip`
+
+
+@dataclass
+class _Cycle:
+    """What one cycle gathers between its steps."""
+
+    moment: datetime
+    checkpoint: Checkpoint
+    pack: Pack
+    parent: Oid = _NOTHING
+    branch_old: Oid | None = None
+    staged: Staging | None = None
+    root: Tree = field(default_factory=dict)
+    metadata: Oid = _NOTHING
+    commit: Oid = _NOTHING
+    rescues: list[RefUpdate] = field(default_factory=list)
+    notices: list[tuple[str, str]] = field(default_factory=list)
+
+
+class GitRecorder:
+    """Records a live run. Whoever makes one holds the run's lock and the slot's."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        state: RunState,
+        slot: Slot,
+        run_dir: Path,
+        excludes: Excludes,
+        identity: Identity,
+        clock: Clock,
+        *,
+        durable: bool = False,
+        at_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        self.store = store
+        self.state = state
+        self.slot = slot
+        self.run_dir = run_dir
+        self.work_dir = slot.path
+        self._excludes = excludes
+        self._identity = identity
+        self._clock = clock
+        self._durable = durable
+        self._at_step = at_step
+        self._told: set[str] = set()
+        self._small_packs: list[Path] = []
+        self._index_is_suspect = False
+        self._transaction = Transaction(
+            store.repo, f"{store.names.namespace}: checkpoint", identity.env()
+        )
+
+    def close(self) -> None:
+        self._transaction.close()
+
+    def trace_dir(self, node: str, visit: int) -> Path:
+        """An empty directory for this visit's trace."""
+        path = self.run_dir / "nodes" / trace_name(node, visit)
+        remove_tree(path)
+        path.mkdir(parents=True, mode=0o700)
+        return path
+
+    def record(
+        self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
+    ) -> Recorded:
+        """One cycle. Raises `GitFailed`, `Conflict` or `OSError` once the disk step is done."""
+        self.write_disk(checkpoint, artifacts)
+        self._at_step("disk")
+        return self.record_in_git(checkpoint, artifacts, notes)
+
+    def record_in_git(
+        self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
+    ) -> Recorded:
+        """The steps after the first; `resume` finishes an interrupted cycle by them.
+
+        A gc beside us can take objects that the index names and nothing refers to yet: then the
+        index is made again, and all of it is written once more.
+        """
+        try:
+            return self._run_cycle(checkpoint, artifacts, notes)
+        except GitFailed:
+            return self._run_cycle(checkpoint, artifacts, notes)
+
+    def _run_cycle(
+        self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
+    ) -> Recorded:
+        cycle = _Cycle(self._clock.now(), checkpoint, Pack(self.store.repo))
+        try:
+            self._stage(cycle)
+            self._at_step("stage")
+            self._write_metadata(cycle, artifacts)
+            self._at_step("metadata")
+            self._write_commit(cycle, notes)
+            kept = cycle.pack.write(durable=self._durable)
+            self._at_step("commit")
+            self._publish(cycle, kept)
+            self._at_step("publish")
+        except BaseException:
+            cycle.pack.discard()
+            self._index_is_suspect = True
+            raise
+        self._seal(cycle)
+        self._at_step("seal")
+        return Recorded(cycle.commit, cycle.metadata, tuple(cycle.notices))
+
+    # disk
+
+    def write_disk(self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes]) -> None:
+        for key, data in artifacts.items():
+            path = self.run_dir / "artifacts" / f"{key}.json"
+            if not path.exists() or path.read_bytes() != data:
+                write_atomic(path, data, durable=self._durable)
+        unrecorded = replace(
+            checkpoint, git_commit_sha=None, git_tree_sha=None, git_parent_sha=None
+        )
+        self._write_checkpoint(unrecorded)
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        data = dump_json(checkpoint.to_json())
+        write_atomic(self.run_dir / "checkpoint.json", data, durable=self._durable)
+
+    # stage
+
+    def _stage(self, cycle: _Cycle) -> None:
+        branch = self.store.names.run_branch(self.state.run_id)
+        head = reconcile_head(self.slot, branch, self.state.run_tip)
+        cycle.parent = head.parent
+        cycle.branch_old = head.branch_tip
+        for position, (what, oid) in enumerate(head.set_aside):
+            ref = self._rescue_ref(cycle.moment, what, oid, str(position))
+            cycle.rescues.append(RefUpdate(ref, oid, None))
+            cycle.notices.append(("set_aside", f"{what} {oid} is kept at {ref}"))
+        if self._index_is_suspect:
+            self.slot.repo.git("read-tree", "--reset", cycle.parent)
+            self._index_is_suspect = False
+        with quarantine(self.store.repo) as place:
+            since = self.state.run_tip
+            cycle.staged = stage(self.slot.repo, self._excludes, place.env, since)
+            cycle.pack.add_quarantine(place.path)
+        before = self.store.reader.read_commit(cycle.parent).tree
+        cycle.pack.complete(self.store.reader, cycle.staged.tree, before)
+        cycle.notices += self._staging_notices(cycle.staged)
+
+    def _rescue_ref(self, moment: datetime, *seed: str) -> RefName:
+        rescue = operation_id(milliseconds(moment), self.state.run_id, *seed)
+        return self.store.names.rescue_ref(self.state.run_id, rescue)
+
+    def _staging_notices(self, staged: Staging) -> list[tuple[str, str]]:
+        told = [
+            ("held_back", staged.held_back, "changes of tracked files held back by exclude_globs"),
+            ("nested_repository", staged.nested, "nested repositories stored as plain files"),
+            ("unreadable", staged.unreadable, "files that cannot be read are left out"),
+            ("builtin_exclude", staged.left_out_builtin, "left out by the built-in excludes"),
+        ]
+        notices = []
+        for code, paths, text in told:
+            fresh = [path for path in paths if f"{code}:{path}" not in self._told]
+            self._told.update(f"{code}:{path}" for path in fresh)
+            if fresh:
+                notices.append((code, f"{text}: {_listed(fresh)}"))
+        return notices
+
+    # metadata
+
+    def _write_metadata(self, cycle: _Cycle, artifacts: Mapping[str, bytes]) -> None:
+        assert cycle.staged is not None
+        names, checkpoint = self.store.names, cycle.checkpoint
+        cycle.checkpoint = replace(
+            checkpoint,
+            git_commit_sha=None,
+            git_tree_sha=cycle.staged.tree,
+            git_parent_sha=cycle.parent,
+        )
+        root = {
+            name: entry
+            for name, entry in self.state.tree.items()
+            if name not in (b"nodes", b"artifacts", b"waiting.json", b"conclusion.json")
+        }
+        data = dump_json(cycle.checkpoint.to_json())
+        root[b"checkpoint.json"] = Entry(FILE, cycle.pack.add("blob", data))
+        if artifacts:
+            files = {f"{key}.json": data for key, data in artifacts.items()}
+            root[b"artifacts"] = self._directory(cycle.pack, files)
+        trace = self._trace(checkpoint)
+        if trace:
+            visit = trace_name(checkpoint.current_node, checkpoint.visit)
+            nodes = {visit.encode(): self._directory(cycle.pack, trace)}
+            root[b"nodes"] = Entry(DIRECTORY, self._add_tree(cycle.pack, nodes))
+        cycle.root = root
+        outcome = checkpoint.outcome
+        cycle.metadata = self._add_commit(
+            cycle,
+            self._add_tree(cycle.pack, root),
+            [self.state.meta_tip],
+            metadata_message(
+                names,
+                self.state.run_id,
+                f"checkpoint {name_of_visit(checkpoint.current_node, checkpoint.visit)}",
+                Ordinal=str(checkpoint.ordinal),
+                Next=checkpoint.next_node_id or "",
+                Duration_Ms=str(outcome.duration_ms if outcome else 0),
+            ),
+        )
+
+    def _trace(self, checkpoint: Checkpoint) -> dict[str, bytes]:
+        path = self.run_dir / "nodes" / trace_name(checkpoint.current_node, checkpoint.visit)
+        try:
+            names = sorted(entry.name for entry in os.scandir(path) if entry.is_file())
+        except FileNotFoundError:
+            return {}
+        return {name: read_cut(path / name) for name in names}
+
+    def _directory(self, pack: Pack, files: Mapping[str, bytes]) -> Entry:
+        tree = {
+            name.encode("utf-8", "surrogateescape"): Entry(FILE, pack.add("blob", data))
+            for name, data in files.items()
+        }
+        return Entry(DIRECTORY, self._add_tree(pack, tree))
+
+    def _add_tree(self, pack: Pack, tree: Tree) -> Oid:
+        return pack.add("tree", encode_tree(tree, self.store.repo.object_format))
+
+    def _add_commit(self, cycle: _Cycle, tree: Oid, parents: Sequence[Oid], message: str) -> Oid:
+        commit = Commit(
+            tree=tree,
+            parents=tuple(parents),
+            author=self._identity.author_line(cycle.moment),
+            committer=self._identity.committer_line(cycle.moment),
+            message=message,
+        )
+        return cycle.pack.add("commit", encode_commit(commit))
+
+    # commit
+
+    def _write_commit(self, cycle: _Cycle, notes: str) -> None:
+        assert cycle.staged is not None
+        checkpoint = cycle.checkpoint
+        fields = RunCommitFields(
+            run=self.state.run_id,
+            node=checkpoint.current_node,
+            visit=checkpoint.visit,
+            status=checkpoint.status,
+            completed=len(checkpoint.completed_nodes),
+            metadata_commit=cycle.metadata,
+        )
+        message = run_commit_message(self.store.names, fields, notes)
+        cycle.commit = self._add_commit(cycle, cycle.staged.tree, [cycle.parent], message)
+
+    # publish
+
+    def _publish(self, cycle: _Cycle, kept: KeptPack | None) -> None:
+        names, run = self.store.names, self.state.run_id
+        try:
+            self._transaction.apply(
+                [
+                    *cycle.rescues,
+                    RefUpdate(names.run_branch(run), cycle.commit, cycle.branch_old),
+                    RefUpdate(names.meta_ref(run), cycle.metadata, self.state.meta_tip),
+                ]
+            )
+        finally:
+            if kept is not None:
+                kept.release()
+        self.state.run_tip, self.state.meta_tip = cycle.commit, cycle.metadata
+        self.state.tree = cycle.root
+        attach(self.slot, names.run_branch(run))
+        if kept is not None:
+            self._small_packs.append(kept.path)
+
+    # seal
+
+    def _seal(self, cycle: _Cycle) -> None:
+        self._write_checkpoint(replace(cycle.checkpoint, git_commit_sha=cycle.commit))
+        if len(self._small_packs) >= CONSOLIDATE_EVERY:
+            self._small_packs = list(consolidate(self.store.repo, self._small_packs))
+
+    # the end of a run
+
+    def finalize(self, conclusion: Mapping[str, Any], events: bytes) -> Oid:
+        """Adds `conclusion.json` and `events.jsonl` to the metadata; returns the new tip."""
+        files = {
+            b"conclusion.json": dump_json(
+                {**conclusion, "format": 1, "final_git_commit_sha": self.state.run_tip}
+            ),
+            b"events.jsonl": events,
+        }
+        return self._extend_metadata("finalize run", files)
+
+    def wait(self, waiting: Mapping[str, Any]) -> Recorded:
+        """Adds `waiting.json` to the last checkpoint's state."""
+        data = dump_json({**waiting, "format": 1})
+        where = name_of_visit(str(waiting.get("node")), int(waiting.get("visit") or 1))
+        tip = self._extend_metadata(f"wait {where}", {b"waiting.json": data})
+        return Recorded(self.state.run_tip, tip)
+
+    def note(self, first_line: str, **trailers: str) -> Oid:
+        """A metadata commit with an unchanged tree: `resume`."""
+        return self._extend_metadata(first_line, {}, **trailers)
+
+    def _extend_metadata(
+        self, first_line: str, files: Mapping[bytes, bytes], **trailers: str
+    ) -> Oid:
+        moment = self._clock.now()
+        cycle = _Cycle(moment, Checkpoint(self.state.run_id), Pack(self.store.repo))
+        root = dict(self.state.tree)
+        for name, data in files.items():
+            root[name] = Entry(FILE, cycle.pack.add("blob", data))
+        message = metadata_message(self.store.names, self.state.run_id, first_line, **trailers)
+        tree = self._add_tree(cycle.pack, root)
+        commit = self._add_commit(cycle, tree, [self.state.meta_tip], message)
+        kept = cycle.pack.write(durable=self._durable)
+        ref = self.store.names.meta_ref(self.state.run_id)
+        try:
+            self._transaction.apply([RefUpdate(ref, commit, self.state.meta_tip)])
+        finally:
+            if kept is not None:
+                kept.release()
+        self.state.meta_tip, self.state.tree = commit, root
+        return commit
+
+
+def start_run(
+    store: RunStore,
+    run_id: RunId,
+    base: Oid,
+    files: Mapping[str, bytes],
+    identity: Identity,
+    moment: datetime,
+) -> RunState:
+    """Makes both refs of a new run: the run branch at its base, the metadata's `init run`."""
+    pack = Pack(store.repo)
+    tree: Tree = {
+        name.encode(): Entry(FILE, pack.add("blob", data)) for name, data in files.items()
+    }
+    commit = Commit(
+        tree=pack.add("tree", encode_tree(tree, store.repo.object_format)),
+        parents=(),
+        author=identity.author_line(moment),
+        committer=identity.committer_line(moment),
+        message=metadata_message(store.names, run_id, "init run"),
+    )
+    metadata = pack.add("commit", encode_commit(commit))
+    kept = pack.write()
+    transaction = Transaction(
+        store.repo, f"{store.names.namespace}: run {run_id}", identity.env(moment)
+    )
+    try:
+        transaction.apply(
+            [
+                RefUpdate(store.names.run_branch(run_id), base, None),
+                RefUpdate(store.names.meta_ref(run_id), metadata, None),
+            ]
+        )
+    finally:
+        transaction.close()
+        if kept is not None:
+            kept.release()
+    return RunState(run_id, base, metadata, tree)
+
+
+def read_cut(path: Path, limit: int = MAX_TRACE_FILE) -> bytes:
+    """A file; over `limit` bytes it is cut in the middle, with a line that says so."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        if size <= limit:
+            return stream.read()
+        half = limit // 2
+        head = stream.read(half)
+        stream.seek(size - half)
+        tail = stream.read()
+    cut = size - len(head) - len(tail)
+    return head + f"\n[... {cut} bytes cut ...]\n".encode() + tail
+
+
+def _listed(paths: Sequence[str], limit: int = 10) -> str:
+    shown = ", ".join(paths[:limit])
+    return shown if len(paths) <= limit else f"{shown} and {len(paths) - limit} more"

@@ -1,0 +1,362 @@
+"""The runs in a repository: which there are, what each recorded, and its timeline.
+
+Reading starts few processes, whatever the number of runs or checkpoints: one `for-each-ref` for
+all runs, two `git log` for a timeline, one live `cat-file` for records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.checkpoint import Checkpoint, check_format, load_json
+from git_wf.core.clock import rfc3339
+from git_wf.core.names import Names, Oid, RefName, RunId, visit_name
+from git_wf.core.outcome import normal_status
+from git_wf.core.timeline import Entry
+from git_wf.core.trailers import RunCommitFields, parse_trailers, run_commit_fields
+from git_wf.errors import StateUnreadable
+from git_wf.store.files import is_locked
+from git_wf.store.objects import Entry as TreeEntry
+from git_wf.store.objects import ObjectReader, Tree, decode_commit, decode_tree
+from git_wf.store.refs import list_refs
+from git_wf.store.repo import Repo
+
+
+@dataclass(frozen=True)
+class RunRefs:
+    """The two refs of a run; one may be missing."""
+
+    run_id: RunId
+    run_tip: Oid | None
+    meta_tip: Oid | None
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a metadata tip says of its run."""
+
+    refs: RunRefs
+    record: Mapping[str, Any]  # run.json
+    tree: Tree  # of the metadata tip
+    checkpoint: Checkpoint | None
+    conclusion: Mapping[str, Any] | None
+    waiting: Mapping[str, Any] | None
+
+    @property
+    def run_id(self) -> RunId:
+        return self.refs.run_id
+
+    @property
+    def base(self) -> Oid:
+        return Oid(str(self.record["base_sha"]))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The runs that this one was forked from, oldest first, then itself."""
+        past = self.record.get("lineage") or []
+        return (*(str(one.get("run")) for one in past), self.run_id)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The checkpoints of a run, oldest first, and the state before the first one."""
+
+    entries: tuple[Entry, ...]
+    start: Entry
+    # Any first-parent commit of the run → the position in `entries` of the checkpoint whose
+    # range it is in.
+    ranges: Mapping[Oid, int] = field(repr=False)
+
+    def entry_of(self, commit: Oid) -> Entry | None:
+        """The checkpoint whose run commit, metadata commit or range `commit` is."""
+        if commit in self.ranges:
+            position = self.ranges[commit]
+            return self.entries[position] if position < len(self.entries) else None
+        for entry in (self.start, *self.entries):
+            if commit in (entry.commit, entry.metadata_commit):
+                return entry
+        return None
+
+
+_LogLine = tuple[Oid, list[Oid], int, str]  # commit, parents, seconds since 1970, message
+
+
+class RunStore:
+    """The runs of one repository in one namespace."""
+
+    def __init__(self, repo: Repo, names: Names) -> None:
+        self.repo = repo
+        self.names = names
+        self._reader: ObjectReader | None = None
+
+    @property
+    def reader(self) -> ObjectReader:
+        if self._reader is None:
+            self._reader = ObjectReader(self.repo)
+        return self._reader
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    # Which runs there are.
+
+    def refs(self) -> dict[RunId, RunRefs]:
+        """All runs, oldest first (a ULID begins with its time)."""
+        branches = f"refs/heads/{self.names.run_namespace}"
+        tips = list_refs(self.repo, branches, self.names.meta_root)
+        ids = {run for ref in tips if (run := self.names.run_of_ref(ref)) is not None}
+        return {run: self._pair(tips, run) for run in sorted(ids)}
+
+    def run_refs(self, run: RunId) -> RunRefs | None:
+        branch, meta = self.names.run_branch(run), self.names.meta_ref(run)
+        tips = list_refs(self.repo, branch, meta)
+        found = self._pair(tips, run)
+        return found if found.run_tip or found.meta_tip else None
+
+    def _pair(self, tips: Mapping[RefName, Oid], run: RunId) -> RunRefs:
+        return RunRefs(
+            run, tips.get(self.names.run_branch(run)), tips.get(self.names.meta_ref(run))
+        )
+
+    def lock_path(self, run: str) -> Path:
+        return self.repo.common_dir / "git-wf" / f"{run}.lock"
+
+    def is_live(self, run: str) -> bool:
+        return is_locked(self.lock_path(run))
+
+    # What one recorded.
+
+    def load(self, refs: RunRefs) -> StoredRun:
+        """Raises `StateUnreadable` that names what is missing or corrupt."""
+        if refs.meta_tip is None:
+            raise StateUnreadable(
+                f"run {refs.run_id} has no metadata ref '{self.names.meta_ref(refs.run_id)}'",
+                hint="fetch it: git fetch REMOTE "
+                f"'+{self.names.meta_root}/*:{self.names.meta_root}/*'",
+            )
+        tree = self.tree_of(refs.meta_tip)
+        record = self.read_json(tree, "run.json", refs.run_id)
+        if record is None:
+            raise StateUnreadable(f"run {refs.run_id} has no run.json in its metadata")
+        checkpoint = self.read_json(tree, "checkpoint.json", refs.run_id)
+        name = f"{self.names.meta_ref(refs.run_id)}:checkpoint.json"
+        return StoredRun(
+            refs=refs,
+            record=record,
+            tree=tree,
+            checkpoint=None if checkpoint is None else Checkpoint.from_json(checkpoint, name),
+            conclusion=self.read_json(tree, "conclusion.json", refs.run_id),
+            waiting=self.read_json(tree, "waiting.json", refs.run_id),
+        )
+
+    def tree_of(self, commit: Oid) -> Tree:
+        kind, data = self.reader.read(commit)
+        if kind != "commit":
+            raise StateUnreadable(f"'{commit}' is a {kind}, not a commit")
+        _, listed = self.reader.read(decode_commit(data).tree)
+        return decode_tree(listed, self.repo.object_format)
+
+    def read_bytes(self, tree: Tree, name: str) -> bytes | None:
+        """A file at the top of a metadata tree."""
+        found = tree.get(name.encode())
+        return None if found is None else self.reader.read(found.oid)[1]
+
+    def read_json(self, tree: Tree, name: str, run: str) -> dict[str, Any] | None:
+        data = self.read_bytes(tree, name)
+        if data is None:
+            return None
+        origin = f"{self.names.meta_ref(run)}:{name}"
+        loaded = load_json(data, origin)
+        check_format(loaded, origin)
+        checked: dict[str, Any] = loaded
+        return checked
+
+    def read_directory(self, tree: Tree, name: str) -> Iterator[tuple[str, TreeEntry]]:
+        """The entries of a directory at the top of a metadata tree; none where it is missing."""
+        found = tree.get(name.encode())
+        if found is None:
+            return
+        _, listed = self.reader.read(found.oid)
+        for entry, value in decode_tree(listed, self.repo.object_format).items():
+            yield entry.decode("utf-8", "surrogateescape"), value
+
+    def artifacts(self, tree: Tree) -> dict[str, bytes]:
+        """Key → JSON text of the context values that are stored apart."""
+        return {
+            name.removesuffix(".json"): self.reader.read(entry.oid)[1]
+            for name, entry in self.read_directory(tree, "artifacts")
+        }
+
+    # Its timeline.
+
+    def timeline(self, run: StoredRun) -> Timeline:
+        """Joined from the run branch's first parents and the metadata chain.
+
+        A commit of the run branch is a checkpoint where its subject and trailers name the run (or
+        one that it was forked from) and its `WF-Checkpoint` names a metadata commit that says the
+        same node and visit. Anything else in between belongs to the next checkpoint's range.
+        """
+        metadata = self._metadata_chain(run)
+        entries: list[Entry] = []
+        ranges: dict[Oid, int] = {}
+        for commit, parents, seconds, message in self._run_commits(run):
+            ranges[commit] = len(entries)
+            fields = run_commit_fields(self.names, message)
+            if fields is None or fields.run not in run.lineage:
+                continue
+            entry = self._entry(commit, parents, fields, metadata, entries)
+            if entry is not None:
+                moment = datetime.fromtimestamp(seconds, timezone.utc)
+                entries.append(replace(entry, timestamp=rfc3339(moment)))
+        return Timeline(tuple(entries), self._start(run, metadata), ranges)
+
+    def _run_commits(self, run: StoredRun) -> Iterator[_LogLine]:
+        """First-parent commits of the run branch after its base, oldest first."""
+        if run.refs.run_tip is None or run.refs.run_tip == run.base:
+            return
+        yield from self._log("--first-parent", "--reverse", run.refs.run_tip, f"^{run.base}", "--")
+
+    def _metadata_chain(self, run: StoredRun) -> dict[Oid, _MetadataLine]:
+        """Metadata commit → what its message says, newest first."""
+        if run.refs.meta_tip is None:
+            return {}
+        tips = [run.refs.meta_tip, *self._unjoined_tip(run)]
+        return {
+            commit: _MetadataLine.parse(self.names, message)
+            for commit, _, _, message in self._log("--first-parent", *tips, "--")
+        }
+
+    def _unjoined_tip(self, run: StoredRun) -> list[Oid]:
+        """The metadata commit that the run tip names: a crash can leave the branch one ahead."""
+        if run.refs.run_tip is None:
+            return []
+        _, data = self.reader.read(run.refs.run_tip)
+        fields = run_commit_fields(self.names, decode_commit(data).message)
+        named = fields.metadata_commit if fields else None
+        if named is None or self.reader.find(named) is None:
+            return []
+        return [Oid(named)]
+
+    def _log(self, *args: str) -> Iterator[_LogLine]:
+        told = self.repo.git(
+            "log", "--format=%H%x00%P%x00%ct%x00%B%x00", "--no-show-signature", "--no-notes",
+            "--no-mailmap", "--encoding=UTF-8", "--no-color", *args,
+        )  # fmt: skip
+        parts = told.decode("utf-8", "surrogateescape").split("\0")
+        for position in range(0, len(parts) - 1, 4):
+            commit, parents, seconds, message = parts[position : position + 4]
+            own_parents = [Oid(one) for one in parents.split()]
+            yield Oid(commit.lstrip("\n")), own_parents, int(seconds), message
+
+    def _entry(
+        self,
+        commit: Oid,
+        parents: list[Oid],
+        fields: RunCommitFields,
+        metadata: Mapping[Oid, _MetadataLine],
+        before: list[Entry],
+    ) -> Entry | None:
+        named = Oid(fields.metadata_commit or "")
+        line = metadata.get(named)
+        if line is not None and line.name != visit_name(fields.node, fields.visit):
+            return None  # a commit of a node that only looks like one of ours
+        if any(entry.metadata_commit == named for entry in before):
+            return None
+        previous = before[-1].ordinal if before else 0
+        return Entry(
+            ordinal=line.ordinal if line and line.ordinal else previous + 1,
+            node=fields.node,
+            visit=fields.visit,
+            status=normal_status(fields.status) or fields.status,
+            recorded_status=fields.status,
+            commit=commit,
+            metadata_commit=named if line else None,
+            run=fields.run,
+            next_node_id=line.next_node if line else None,
+            duration_ms=line.duration_ms if line else None,
+            merged=tuple(parents[1:]),
+            notes=() if line else ("no metadata",),
+        )
+
+    def change_counts(self, timeline: Timeline) -> dict[Oid, ChangeCounts]:
+        """Run commit → what changed since the checkpoint before, foreign commits included."""
+        pairs = []
+        before = timeline.start.commit
+        for entry in timeline.entries:
+            if entry.commit and before:
+                pairs.append(f"{entry.commit} {before}\n")
+            before = entry.commit or before
+        if not pairs:
+            return {}
+        told = self.repo.git(
+            "diff-tree", "--stdin", "-r", "--root", "--shortstat", "--find-renames",
+            "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
+            stdin="".join(pairs).encode(),
+        )  # fmt: skip
+        return ChangeCounts.parse(told.decode())
+
+    def _start(self, run: StoredRun, metadata: Mapping[Oid, _MetadataLine]) -> Entry:
+        inits = [commit for commit, line in metadata.items() if line.is_init]
+        first = inits[-1] if inits else None
+        owner = metadata[first].run if first else run.run_id
+        return Entry(0, "", 0, "", run.base, first, run=owner)
+
+
+@dataclass(frozen=True)
+class ChangeCounts:
+    files: int = 0
+    insertions: int = 0
+    deletions: int = 0
+
+    @classmethod
+    def parse(cls, shortstat: str) -> dict[Oid, ChangeCounts]:
+        """From `diff-tree --stdin --shortstat`: a commit id, then a line where it changed."""
+        counts: dict[Oid, ChangeCounts] = {}
+        commit = Oid("")
+        for line in shortstat.splitlines():
+            if not line.startswith(" "):
+                commit = Oid(line.strip())
+                counts[commit] = cls()
+                continue
+            numbers = {
+                word.strip().split(" ")[1][:3]: int(word.split()[0]) for word in line.split(",")
+            }
+            counts[commit] = cls(
+                numbers.get("fil", 0), numbers.get("ins", 0), numbers.get("del", 0)
+            )
+        return counts
+
+
+@dataclass(frozen=True)
+class _MetadataLine:
+    """What the message of a metadata commit says."""
+
+    run: str
+    name: str = ""  # `plan@2`, of a checkpoint
+    is_init: bool = False
+    ordinal: int = 0
+    duration_ms: int | None = None
+    next_node: str | None = None
+
+    @classmethod
+    def parse(cls, names: Names, message: str) -> _MetadataLine:
+        subject = message.split("\n", 1)[0]
+        trailers = parse_trailers(message)
+        line = cls(run=trailers.get(names.trailer("Run"), ""), is_init=subject == "init run")
+        if not subject.startswith("checkpoint "):
+            return line
+        ordinal = trailers.get(names.trailer("Ordinal"), "")
+        duration = trailers.get(names.trailer("Duration-Ms"), "")
+        return replace(
+            line,
+            name=subject.removeprefix("checkpoint "),
+            ordinal=int(ordinal) if ordinal.isdecimal() else 0,
+            duration_ms=int(duration) if duration.isdecimal() else None,
+            next_node=trailers.get(names.trailer("Next")) or None,
+        )
