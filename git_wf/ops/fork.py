@@ -1,0 +1,121 @@
+"""`git wf fork`: a new run that begins where another one was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from git_wf.core.checkpoint import dump_json
+from git_wf.core.clock import rfc3339
+from git_wf.core.names import RUN_ID_HINT, RunId, is_run_id
+from git_wf.core.timeline import Entry
+from git_wf.core.trailers import metadata_message
+from git_wf.errors import UserError
+from git_wf.ops.change import Change, carry_out, script_of
+from git_wf.ops.project import Project
+from git_wf.ops.rewind import require_recorded, target_tree
+from git_wf.ops.select import select
+from git_wf.store.objects import Commit
+from git_wf.store.objects import Entry as TreeEntry
+from git_wf.store.plans import RefPlan, new_blob, new_commit, new_tree
+from git_wf.store.refs import RefUpdate
+from git_wf.store.runs import StoredRun
+
+
+@dataclass(frozen=True)
+class Forked:
+    change: Change
+    run_id: str  # of the source
+    new_run_id: str
+    entry: Entry
+    branch: str  # short name
+    script: str | None  # of a dry run
+
+
+def fork(
+    project: Project, words: Sequence[str], *, new_run_id: str | None, dry_run: bool
+) -> Forked:
+    """`[RUN] [TARGET]`; without a target from the newest checkpoint. The source stays as it is."""
+    selected = select(project, words)
+    moment = project.clock.now()
+    entry = selected.entry(project, default="0")
+    run_id = _new_id(project, new_run_id, moment)
+    plan = plan_fork(project, selected.run, entry, run_id, moment)
+    change = carry_out(project, plan, moment, dry_run=dry_run)
+    return Forked(
+        change=change,
+        run_id=selected.run.run_id,
+        new_run_id=run_id,
+        entry=entry,
+        branch=project.settings.names.short_branch(run_id),
+        script=script_of(project, plan, moment) if dry_run else None,
+    )
+
+
+def _new_id(project: Project, given: str | None, moment: datetime) -> RunId:
+    if given is None:
+        return RunId(project.host.new_id(moment))
+    run = RunId(given.upper())
+    if not is_run_id(run):
+        raise UserError(f"'{given}' is not a run id", hint=RUN_ID_HINT)
+    if project.store.run_refs(run) is not None:
+        raise UserError(f"run {run} exists already", hint=f"git wf log {run}")
+    return run
+
+
+def plan_fork(
+    project: Project, run: StoredRun, entry: Entry, new_run: RunId, moment: datetime
+) -> RefPlan:
+    names, form = project.settings.names, project.repo.object_format
+    target = require_recorded(entry)
+    assert entry.metadata_commit is not None, entry
+    record = new_blob(
+        "run.json of the new run", dump_json(_record(run, entry, new_run, moment)), form
+    )
+    entries = {**target_tree(project, entry), b"run.json": TreeEntry("100644", record.oid)}
+    tree = new_tree("its state: the target's, with that run.json", entries, form)
+    commit = Commit(
+        tree=tree.oid,
+        parents=(entry.metadata_commit,),
+        author=project.identity.author_line(moment),
+        committer=project.identity.committer_line(moment),
+        message=metadata_message(
+            names,
+            new_run,
+            f"fork from {run.run_id} @{entry.ordinal}",
+            Forked_From=run.run_id,
+            Target=entry.name,
+        ),
+    )
+    metadata = new_commit("its metadata commit", commit, form)
+    return RefPlan(
+        operation="fork",
+        run_id=run.run_id,
+        new_run_id=new_run,
+        reason=f"{names.namespace}: fork {run.run_id} {entry.name}",
+        updates=(
+            RefUpdate(names.run_branch(new_run), target, None),
+            RefUpdate(names.meta_ref(new_run), metadata.oid, None),
+        ),
+        objects=(record, tree, metadata),
+        target=entry.name,
+    )
+
+
+def _record(run: StoredRun, entry: Entry, new_run: RunId, moment: datetime) -> dict[str, Any]:
+    origin = {
+        "run": run.run_id,
+        "commit": entry.commit,
+        "metadata_commit": entry.metadata_commit,
+        "ordinal": entry.ordinal,
+    }
+    return {
+        **run.record,
+        "run_id": new_run,
+        "created_at": rfc3339(moment),
+        "working_directory": None,  # there is none before it is resumed
+        "forked_from": origin,
+        "lineage": [*(run.record.get("lineage") or []), origin],
+    }

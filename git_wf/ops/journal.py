@@ -1,0 +1,106 @@
+"""The run directory: a cache and crash journal outside the object store (formats.md, section 4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.checkpoint import Checkpoint, Recorded, dump_json, load_json
+from git_wf.core.names import trace_name
+from git_wf.errors import StateUnreadable
+from git_wf.store.files import make_directory, remove_tree, write_atomic
+
+Event = dict[str, Any]
+
+
+class Journal:
+    """Appends events to `events.jsonl` as they happen, and hands them on."""
+
+    def __init__(self, run_dir: Path, listen: Callable[[Event], None]) -> None:
+        make_directory(run_dir)
+        self.path = run_dir / "events.jsonl"
+        self._listen = listen
+        self._end_torn_line()
+        self._stream = self.path.open("a", encoding="utf-8", errors="surrogateescape")
+
+    def _end_torn_line(self) -> None:
+        """What a killed process wrote half is a line of its own, not the head of ours."""
+        if self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n"):
+            with self.path.open("ab") as stream:
+                stream.write(b"\n")
+
+    def __call__(self, event: Event) -> None:
+        line = json.dumps(event, ensure_ascii=False, allow_nan=False)
+        self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
+        self._stream.flush()  # a crash must find `stage_started` here
+        self._listen(event)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def read_events(run_dir: Path) -> Iterator[Event]:
+    """The events of a run directory; a torn line is passed over."""
+    try:
+        text = (run_dir / "events.jsonl").read_text("utf-8", "replace")
+    except OSError:
+        return
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def read_disk_checkpoint(path: Path) -> Checkpoint | None:
+    """A `checkpoint.json`; None where there is none. Raises `StateUnreadable`."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as err:
+        raise StateUnreadable(f"read '{path}': {err.strerror}") from err
+    return Checkpoint.from_json(load_json(data, str(path)), str(path))
+
+
+def read_disk_artifacts(run_dir: Path, checkpoint: Checkpoint) -> dict[str, bytes]:
+    """The artifacts that a checkpoint refers to. Raises `StateUnreadable` where one is missing."""
+    found = {}
+    for value in checkpoint.context_values.values():
+        if isinstance(value, Mapping) and set(value) == {"$artifact"}:
+            key = str(value["$artifact"])
+            path = run_dir / "artifacts" / f"{key}.json"
+            try:
+                found[key] = path.read_bytes()
+            except OSError as err:
+                raise StateUnreadable(f"read artifact '{path}': {err.strerror}") from err
+    return found
+
+
+class DiskRecorder:
+    """Records an in-place run: state on disk, and nothing in git."""
+
+    def __init__(self, run_dir: Path, work_dir: Path) -> None:
+        self._run_dir = run_dir
+        self.work_dir = work_dir
+
+    def trace_dir(self, node: str, visit: int) -> Path:
+        path = self._run_dir / "nodes" / trace_name(node, visit)
+        remove_tree(path)
+        return make_directory(path)
+
+    def record(
+        self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
+    ) -> Recorded:
+        for key, data in artifacts.items():
+            write_atomic(self._run_dir / "artifacts" / f"{key}.json", data)
+        write_atomic(self._run_dir / "checkpoint.json", dump_json(checkpoint.to_json()))
+        return Recorded(None, None)
+
+    def wait(self, waiting: Mapping[str, Any]) -> Recorded:
+        write_atomic(self._run_dir / "waiting.json", dump_json({**waiting, "format": 1}))
+        return Recorded(None, None)

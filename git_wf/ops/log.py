@@ -1,0 +1,167 @@
+"""`git wf log` and `git wf runs`: what there is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from git_wf.core.checkpoint import FORMAT
+from git_wf.core.names import Oid
+from git_wf.core.timeline import Entry
+from git_wf.errors import StateUnreadable
+from git_wf.ops.project import Project
+from git_wf.ops.select import find_run
+from git_wf.store.runs import ChangeCounts, RunRefs, StoredRun, Timeline
+
+DIALECT = "wf"
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """A run with its timeline and what changed at each checkpoint."""
+
+    run: StoredRun
+    timeline: Timeline
+    counts: Mapping[Oid, ChangeCounts]
+    status: str
+    branch: str  # short name
+    metadata_ref: str
+    notices: tuple[str, ...]
+
+    def counts_of(self, entry: Entry) -> ChangeCounts:
+        found = self.counts.get(entry.commit) if entry.commit else None
+        return found or ChangeCounts()
+
+    def to_json(self) -> dict[str, Any]:
+        record = self.run.record
+        return {
+            "format": FORMAT,
+            "run_id": self.run.run_id,
+            "dialect": DIALECT,
+            "workflow": record.get("workflow_slug"),
+            "status": self.status,
+            "finalized": self.run.conclusion is not None,
+            "base": self.run.base,
+            "branch": self.branch if self.run.refs.run_tip else None,
+            "metadata_ref": self.metadata_ref if self.run.refs.meta_tip else None,
+            "forked_from": record.get("forked_from"),
+            "checkpoints": [self.checkpoint_json(entry) for entry in self.timeline.entries],
+            "notices": list(self.notices),
+        }
+
+    def checkpoint_json(self, entry: Entry) -> dict[str, Any]:
+        counts = self.counts_of(entry)
+        return {
+            **entry.to_json(),
+            "files_changed": counts.files,
+            "insertions": counts.insertions,
+            "deletions": counts.deletions,
+        }
+
+
+def read_log(project: Project, run: str | None) -> RunLog:
+    """The run that `run` names, else the default one."""
+    refs = find_run(project, run, project.store.refs())
+    stored = project.store.load(refs)
+    timeline = project.store.timeline(stored)
+    names = project.settings.names
+    return RunLog(
+        run=stored,
+        timeline=timeline,
+        counts=project.store.change_counts(timeline),
+        status=run_status(project, stored),
+        branch=names.short_branch(stored.run_id),
+        metadata_ref=names.meta_ref(stored.run_id),
+        notices=tuple(_notices(stored, timeline)),
+    )
+
+
+def run_status(project: Project, run: StoredRun) -> str:
+    """One of `running, success, partial_success, fail, waiting, interrupted, unknown`."""
+    if project.store.is_live(run.run_id):
+        return "running"
+    if run.conclusion is not None:
+        return str(run.conclusion.get("status") or "unknown")
+    return "waiting" if run.waiting is not None else "interrupted"
+
+
+def _notices(run: StoredRun, timeline: Timeline) -> list[str]:
+    notices = []
+    if run.refs.run_tip is None:
+        notices.append("no run branch: the metadata alone is shown")
+    tip = timeline.entries[-1].ordinal if timeline.entries else 0
+    recorded = run.checkpoint.ordinal if run.checkpoint else 0
+    if run.refs.run_tip is not None and recorded > tip:
+        notices.append(f"the metadata is at @{recorded}, the run branch at @{tip}")
+    elif recorded < tip:
+        notices.append(
+            f"the run branch is at @{tip}, the metadata at @{recorded}: git wf resume joins them"
+        )
+    return notices
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of `git wf runs`."""
+
+    run_id: str
+    workflow: str | None
+    status: str
+    created_at: str | None
+    updated_at: str | None
+    checkpoints: int
+    current_node: str | None
+    branch: str | None
+    metadata_ref: str | None
+    labels: Mapping[str, str]
+    forked_from: Mapping[str, Any] | None
+    problem: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "dialect": DIALECT,
+            "workflow": self.workflow,
+            "status": self.status,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            "checkpoints": self.checkpoints,
+            "current_node": self.current_node,
+            "branch": self.branch,
+            "metadata_ref": self.metadata_ref,
+            "labels": dict(self.labels),
+            "forked_from": self.forked_from,
+            "notes": [self.problem] if self.problem else [],
+        }
+
+
+def list_runs(project: Project) -> list[RunSummary]:
+    """All runs, newest first. One that cannot be read is listed, with what is wrong."""
+    return [_summary(project, refs) for refs in reversed(project.store.refs().values())]
+
+
+def _summary(project: Project, refs: RunRefs) -> RunSummary:
+    names = project.settings.names
+    branch = names.short_branch(refs.run_id) if refs.run_tip else None
+    meta = names.meta_ref(refs.run_id) if refs.meta_tip else None
+    try:
+        run = project.store.load(refs)
+    except StateUnreadable as err:
+        return RunSummary(
+            refs.run_id, None, "unknown", None, None, 0, None, branch, meta, {}, None, err.message
+        )
+    record, checkpoint = run.record, run.checkpoint
+    return RunSummary(
+        run_id=refs.run_id,
+        workflow=record.get("workflow_slug"),
+        status=run_status(project, run),
+        created_at=record.get("created_at"),
+        updated_at=checkpoint.timestamp if checkpoint else record.get("created_at"),
+        checkpoints=checkpoint.ordinal if checkpoint else 0,
+        current_node=checkpoint.current_node if checkpoint else None,
+        branch=branch,
+        metadata_ref=meta,
+        labels=record.get("labels") or {},
+        forked_from=record.get("forked_from"),
+    )

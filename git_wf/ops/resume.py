@@ -1,0 +1,556 @@
+"""`git wf resume`: what a run left behind is reconciled, and told; then it goes on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from git_wf.core.checkpoint import Checkpoint, Recorded, check_format, dump_json, load_json
+from git_wf.core.clock import milliseconds
+from git_wf.core.context import join_artifacts
+from git_wf.core.dot import parse
+from git_wf.core.graph import Graph
+from git_wf.core.names import Oid, RefName, operation_id, visit_name
+from git_wf.core.run_config import read_run_config, to_tables
+from git_wf.engine.loop import walk
+from git_wf.errors import Conflict, StateUnreadable, UserError, WorkflowInvalid
+from git_wf.ops.change import held_run, refuse_users_checkout
+from git_wf.ops.host import Host
+from git_wf.ops.journal import (
+    DiskRecorder,
+    Journal,
+    read_disk_artifacts,
+    read_disk_checkpoint,
+    read_events,
+)
+from git_wf.ops.project import Project, open_project, require_writing_git
+from git_wf.ops.run import (
+    Ended,
+    Listener,
+    LiveRun,
+    Prepared,
+    conclusion_record,
+    engine_view,
+    finish,
+    make_excludes,
+    node_environment,
+    open_live,
+    refuse_errors,
+    refuse_later_tables,
+    refuse_missing_backends,
+    take_directory_lock,
+)
+from git_wf.ops.select import find_run
+from git_wf.ops.workflow import Workflow
+from git_wf.store.excludes import Excludes
+from git_wf.store.files import make_directory, write_atomic
+from git_wf.store.packs import release_stale_keeps
+from git_wf.store.processes import end_processes, leftover_processes
+from git_wf.store.recorder import RunState
+from git_wf.store.refs import RefUpdate, move_refs, remove_stale_locks
+from git_wf.store.rescue import Rescue, rescue_worktree
+from git_wf.store.runs import RunRefs, StoredRun, Timeline
+from git_wf.store.staging import restore_tracked
+from git_wf.store.worktree import (
+    Slot,
+    attach,
+    git_dir_of,
+    head_state,
+    reconcile_head,
+    reopen_slot,
+    take_slot,
+)
+
+Notice = tuple[str, str]  # code, message
+
+
+@dataclass
+class _Found:
+    """A run as it was left, and what there is to tell of it."""
+
+    run: StoredRun
+    timeline: Timeline
+    prepared: Prepared
+    excludes: Excludes
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def last_commit(self) -> Oid:
+        """The last recorded run commit, or the base."""
+        entries = self.timeline.entries
+        return (entries[-1].commit if entries else None) or self.run.base
+
+    def note(self, code: str, message: str) -> None:
+        self.notices.append((code, message))
+
+
+def resume(
+    host: Host, word: str | None, listen: Listener, cancel: threading.Event, *, keep_worktree: bool
+) -> Ended:
+    """Goes on with the run that `word` names, else the default one.
+
+    Raises `UserError` where it has ended, `Conflict` where somebody holds it, `StateUnreadable`
+    where its record cannot be read; then nothing was changed.
+    """
+    project = open_project(host)
+    try:
+        refs = find_run(project, word, project.store.refs())
+        return _resume_run(project, refs, listen, cancel, keep_worktree)
+    finally:
+        project.close()
+
+
+def _resume_run(
+    project: Project, refs: RunRefs, listen: Listener, cancel: threading.Event, keep_worktree: bool
+) -> Ended:
+    require_writing_git(project.repo)
+    _read_run(project, refs)  # whatever is wrong is told before the lock is taken
+    with held_run(project, refs.run_id):
+        again = project.store.run_refs(refs.run_id)
+        if again is None:
+            raise Conflict(f"run {refs.run_id} was removed meanwhile")
+        found = _read_run(project, again)
+        live, checkpoint = _reconcile(project, found, listen)
+        try:
+            for code, message in found.notices:
+                live.notice(code, message)
+            metadata = _metadata_of(found, live, checkpoint)
+            conclusion = walk(
+                live.engine_run, checkpoint, live.recorder, live.journal, project.clock,
+                recorded=Recorded(live.recorder.state.run_tip, metadata),
+                cancel=cancel, secrets=found.prepared.secrets,
+                first_delay=project.settings.retry_delay,
+            )  # fmt: skip
+            worktree = finish(project, live, conclusion, keep_worktree)
+        finally:
+            live.close()
+    record = found.run.record
+    return Ended(
+        run_id=refs.run_id,
+        conclusion=conclusion,
+        branch=project.settings.names.short_branch(refs.run_id),
+        base=found.run.base,
+        base_branch=record.get("base_branch"),
+        worktree=worktree,
+        run_dir=project.run_dir(refs.run_id),
+    )
+
+
+# Reading: nothing is changed.
+
+
+def _read_run(project: Project, refs: RunRefs) -> _Found:
+    run = project.store.load(refs)
+    if run.conclusion is not None:
+        raise UserError(
+            f"run {run.run_id} has ended: {run.conclusion.get('status')}",
+            hint=f"git wf rewind {run.run_id} && git wf resume {run.run_id}",
+        )
+    if refs.run_tip is None:
+        raise StateUnreadable(
+            f"run {run.run_id} has no run branch",
+            hint=f"fetch it: git fetch REMOTE {project.settings.names.short_branch(run.run_id)}",
+        )
+    text = project.store.read_bytes(run.tree, "graph.dot")
+    if text is None:
+        raise StateUnreadable(f"run {run.run_id} has no graph.dot in its metadata")
+    origin = f"{project.settings.names.meta_ref(run.run_id)}:graph.dot"
+    prepared = _prepared(run.record, text, origin, project.host.env)
+    excludes = make_excludes(prepared.workflow.config, project.settings)
+    refuse_users_checkout(project, run.run_id)
+    return _Found(run, project.store.timeline(run), prepared, excludes)
+
+
+def _prepared(
+    record: Mapping[str, Any], text: bytes, origin: str, env: Mapping[str, str]
+) -> Prepared:
+    """The workflow as the run carries it: a changed file does not matter."""
+    graph = _graph(text, origin)
+    config = read_run_config(record.get("config") or {}, "run.json: config")
+    decoded = text.decode("utf-8", "surrogateescape")
+    workflow = Workflow(Path(origin), decoded, graph, config, to_tables(config), None)
+    refuse_errors(workflow)
+    refuse_later_tables(config, "run.json: config")
+    node_env, secrets = node_environment(config, env)
+    refuse_missing_backends(workflow, node_env)
+    goal = record.get("goal")
+    return Prepared(
+        workflow,
+        str(goal) if goal is not None else graph.text("goal"),
+        record.get("inputs") or {},
+        node_env,
+        secrets,
+    )
+
+
+def _graph(text: bytes, origin: str) -> Graph:
+    try:
+        return parse(text.decode("utf-8", "surrogateescape"), origin)
+    except WorkflowInvalid as err:
+        err.file, err.text = origin, text.decode("utf-8", "replace")
+        raise
+
+
+# Reconciling.
+
+
+def _reconcile(
+    project: Project, found: _Found, listen: Listener
+) -> tuple[LiveRun, Checkpoint | None]:
+    """Brings refs, worktree and record together; what was found is noted."""
+    moment = project.clock.now()
+    run_dir = make_directory(project.run_dir(found.run.run_id))
+    _end_leftovers(project, found)
+    release_stale_keeps(project.repo)
+    known = _recorded_worktree(run_dir)
+    _remove_locks(project, found, known)
+    _join_refs(project, found, moment)
+    slot = _reopened(project, found, known)
+    checkpoint = found.run.checkpoint
+    pending = _pending_checkpoint(project, found, run_dir) if slot is not None else None
+    started = _started_visit(run_dir)
+    can_finish = pending is not None and started in (None, _visit_of(pending))
+    if slot is None:
+        slot = _new_slot(project, found)
+    elif not can_finish:
+        _clean_slot(project, found, slot, moment, _is_half_done(started, checkpoint, run_dir))
+    try:
+        if pending is not None and not can_finish:
+            name = visit_name(pending.current_node, pending.visit)
+            found.note("visit_repeated", f"{name} had ended but was not recorded: it runs again")
+        write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
+        live = _live(project, found, slot, listen)
+        live.recorder.note("resume", Where=socket.gethostname())
+        if can_finish and pending is not None:
+            checkpoint = _finish_cycle(live, found, pending, run_dir)
+        return live, _joined(project, found, checkpoint, run_dir)
+    except BaseException:
+        slot.lock.release()
+        raise
+
+
+def _live(project: Project, found: _Found, slot: Slot, listen: Listener) -> LiveRun:
+    run = found.run
+    assert run.refs.meta_tip is not None
+    state = RunState(run.run_id, found.last_commit, run.refs.meta_tip, dict(run.tree))
+    return open_live(project, found.prepared, state, slot, found.excludes, listen)
+
+
+def _end_leftovers(project: Project, found: _Found) -> None:
+    """A node's processes can outlive a killed engine: they must not write any more."""
+    left = leftover_processes(found.run.run_id)
+    if not left:
+        return
+    alive = end_processes(left, project.host.clock)
+    found.note("leftover_processes", f"ended {len(left) - len(alive)} processes of the run")
+    for process in alive:
+        found.note("leftover_processes", f"process {process.pid} cannot be ended")
+
+
+def _recorded_worktree(run_dir: Path) -> Path | None:
+    try:
+        return Path(os.fsdecode((run_dir / "worktree").read_bytes().removesuffix(b"\n")))
+    except OSError:
+        return None
+
+
+def _remove_locks(project: Project, found: _Found, worktree: Path | None) -> None:
+    names, run = project.settings.names, found.run.run_id
+    paths = []
+    git_dir = git_dir_of(project.repo, worktree) if worktree is not None else None
+    if git_dir is not None:
+        paths = [git_dir / "index.lock", git_dir / "HEAD.lock"]
+    for path in remove_stale_locks(
+        project.repo, (names.run_branch(run), names.meta_ref(run)), paths
+    ):
+        found.note("stale_lock", f"removed '{path}', which a killed git left behind")
+
+
+def _join_refs(project: Project, found: _Found, moment: datetime) -> None:
+    """A crash between two renames can leave the run branch one ahead of the metadata ref."""
+    run, entries = found.run, found.timeline.entries
+    assert run.refs.meta_tip is not None
+    ahead = entries[-1].metadata_commit if entries else None
+    if ahead is None or ahead == run.refs.meta_tip:
+        return
+    if project.repo.is_ancestor(ahead, run.refs.meta_tip):
+        return
+    if not project.repo.is_ancestor(run.refs.meta_tip, ahead):
+        raise StateUnreadable(
+            f"run {run.run_id}: the run branch names metadata commit {ahead}, which does not "
+            "descend from the metadata ref",
+            hint=f"git wf rewind {run.run_id} goes back to a checkpoint that both know",
+        )
+    ref = project.settings.names.meta_ref(run.run_id)
+    reason = f"{project.settings.names.namespace}: resume"
+    move_refs(
+        project.repo,
+        [RefUpdate(ref, ahead, run.refs.meta_tip)],
+        reason,
+        project.identity.env(moment),
+    )
+    refs = RunRefs(run.run_id, run.refs.run_tip, ahead)
+    found.run = project.store.load(refs)
+    found.note("metadata_joined", f"the metadata ref was one behind: moved to {ahead}")
+
+
+def _reopened(project: Project, found: _Found, known: Path | None) -> Slot | None:
+    """The worktree that the run was left in; None where it is gone."""
+    if known is None:
+        return None
+    slot = reopen_slot(project.repo, known, found.run.run_id)
+    if slot is None:
+        found.note("worktree_gone", f"worktree '{known}' is gone: a new one is made")
+    return slot
+
+
+def _new_slot(project: Project, found: _Found) -> Slot:
+    assert found.run.refs.run_tip is not None
+    slot = take_slot(project.repo, project.state_dir, found.run.refs.run_tip, found.run.run_id)
+    attach(slot, project.settings.names.run_branch(found.run.run_id))
+    return slot
+
+
+def _visit_of(checkpoint: Checkpoint) -> tuple[str, int]:
+    return checkpoint.current_node, checkpoint.visit
+
+
+def _started_visit(run_dir: Path) -> tuple[str, int] | None:
+    """The visit that was started last."""
+    last = None
+    for event in read_events(run_dir):
+        if event.get("event") == "stage_started":
+            last = (str(event.get("node")), int(event.get("visit") or 0))
+    return last
+
+
+def _is_half_done(
+    started: tuple[str, int] | None, checkpoint: Checkpoint | None, run_dir: Path
+) -> bool:
+    """Whether a visit was started after the last checkpoint that git has."""
+    if started is None:
+        return False
+    return checkpoint is None or started != _visit_of(checkpoint)
+
+
+def _pending_checkpoint(project: Project, found: _Found, run_dir: Path) -> Checkpoint | None:
+    """A checkpoint that is on disk and, by its own word, follows the one that git has."""
+    try:
+        disk = read_disk_checkpoint(run_dir / "checkpoint.json")
+    except StateUnreadable as err:
+        found.note("disk_checkpoint", f"passed over: {err.message}")
+        return None
+    if disk is None or disk.run_id != found.run.run_id or disk.git_commit_sha is not None:
+        return None
+    before = found.run.checkpoint
+    if disk.ordinal != (before.ordinal if before else 0) + 1:
+        return None
+    named = (disk.previous or {}).get("metadata_commit")
+    return disk if named == _last_checkpoint_commit(project, found) else None
+
+
+def _last_checkpoint_commit(project: Project, found: _Found) -> Oid | None:
+    """The metadata commit of the last checkpoint, if only resumes came after it."""
+    reader, tip = project.store.reader, found.run.refs.meta_tip
+    while tip is not None:
+        commit = reader.read_commit(tip)
+        subject = commit.message.split("\n", 1)[0]
+        if subject.startswith("checkpoint "):
+            return tip
+        if subject != "resume" and not subject.startswith("wait "):
+            return None
+        tip = commit.parents[0] if commit.parents else None
+    return None
+
+
+def _clean_slot(
+    project: Project, found: _Found, slot: Slot, moment: datetime, half_done: bool
+) -> None:
+    """Keeps what the worktree holds under rescue refs, then makes it what was recorded last."""
+    names, run = project.settings.names, found.run
+    branch = names.run_branch(run.run_id)
+    last = found.last_commit
+    rescue = operation_id(milliseconds(moment), "rescue", run.run_id, last)
+    ref = names.rescue_ref(run.run_id, rescue)
+    reconcile = head_state(slot)
+    parent = reconcile.commit or last
+    kept = rescue_worktree(
+        slot.repo, names, Rescue(ref, parent, run.run_id), project.identity, moment
+    )
+    if kept is not None:
+        found.note("rescued", f"unrecorded changes in the worktree are kept at {ref}")
+    head = reconcile_head(slot, branch, last)
+    aside = list(head.set_aside)
+    if half_done:  # a node that runs again starts from where it started
+        aside += [
+            (what, oid)
+            for what, oid in (("HEAD", head.parent), ("the run branch", head.branch_tip))
+            if oid not in (None, last) and oid not in (known for _, known in aside)
+            for oid in (Oid(oid or ""),)
+        ]
+    _set_aside(project, found, aside, moment)
+    target = last if half_done else head.parent
+    tip = head.branch_tip
+    if tip != target:
+        reason = f"{names.namespace}: resume"
+        env = project.identity.env(moment)
+        move_refs(project.repo, [RefUpdate(branch, target, tip)], reason, env)
+        found.run = project.store.load(RunRefs(run.run_id, target, found.run.refs.meta_tip))
+    attach(slot, branch)
+    for path in restore_tracked(slot.repo, found.excludes):
+        found.note("not_restored", f"'{path}' could not be restored")
+
+
+def _set_aside(
+    project: Project, found: _Found, aside: list[tuple[str, Oid]], moment: datetime
+) -> None:
+    names, run = project.settings.names, found.run.run_id
+    updates = []
+    for what, oid in aside:
+        rescue = operation_id(milliseconds(moment), "set aside", run, oid)
+        ref = RefName(names.rescue_ref(run, rescue))
+        updates.append(RefUpdate(ref, oid, None))
+        found.note("set_aside", f"{what} {oid} is kept at {ref}")
+    if updates:
+        reason = f"{names.namespace}: rescue"
+        move_refs(project.repo, updates, reason, project.identity.env(moment))
+
+
+def _finish_cycle(live: LiveRun, found: _Found, pending: Checkpoint, run_dir: Path) -> Checkpoint:
+    """The visit had ended and the disk knows it: the rest of its cycle is done now."""
+    artifacts = read_disk_artifacts(run_dir, pending)
+    outcome = pending.outcome
+    failure = outcome.failure.message if outcome and outcome.failure else ""
+    notes = (outcome.notes if outcome else "") or failure
+    recorded = live.recorder.record_in_git(pending, artifacts, notes)
+    pending.git_commit_sha = recorded.commit
+    found.note(
+        "cycle_finished",
+        f"{visit_name(pending.current_node, pending.visit)} had ended: its checkpoint is recorded",
+    )
+    return pending
+
+
+def _joined(
+    project: Project, found: _Found, checkpoint: Checkpoint | None, run_dir: Path
+) -> Checkpoint | None:
+    """The checkpoint with its artifacts in place."""
+    if checkpoint is None:
+        return None
+    stored = project.store.artifacts(found.run.tree)
+    if checkpoint is not found.run.checkpoint:
+        stored |= read_disk_artifacts(run_dir, checkpoint)
+    checkpoint.context_values = join_artifacts(
+        checkpoint.context_values, lambda key: _artifact(stored, key)
+    )
+    return checkpoint
+
+
+def _artifact(stored: Mapping[str, bytes], key: str) -> bytes:
+    if key not in stored:
+        raise StateUnreadable(f"artifact '{key}' is missing")
+    return stored[key]
+
+
+def _metadata_of(found: _Found, live: LiveRun, checkpoint: Checkpoint | None) -> Oid | None:
+    """The metadata commit that the next checkpoint names as the previous one's."""
+    if checkpoint is None:
+        return None
+    if checkpoint is not found.run.checkpoint:
+        return live.recorder.state.meta_tip
+    entries = found.timeline.entries
+    return entries[-1].metadata_commit if entries else None
+
+
+# By the older names.
+
+
+def resume_from_file(
+    host: Host, path: Path, listen: Listener, cancel: threading.Event, *, keep_worktree: bool
+) -> Ended:
+    """`git wf run --resume PATH/checkpoint.json`: the run that the file is of.
+
+    An in-place run goes on from the file; one in git from its refs, where the file must be what
+    they have.
+    """
+    if path.is_dir():
+        path = path / "checkpoint.json"
+    checkpoint = read_disk_checkpoint(path)
+    if checkpoint is None:
+        raise UserError(f"no file '{path}'", hint="git wf resume RUN needs no file")
+    if _is_in_place(path.parent):
+        return _resume_in_place(host, path, checkpoint, listen, cancel)
+    project = open_project(host)
+    try:
+        refs = find_run(project, checkpoint.run_id, project.store.refs())
+        stored = project.store.load(refs).checkpoint
+        now = stored.ordinal if stored else 0
+        if checkpoint.ordinal < now:
+            raise UserError(
+                f"'{path}' is checkpoint @{checkpoint.ordinal}, the run is at @{now}",
+                hint=f"git wf rewind {refs.run_id} @{checkpoint.ordinal} && "
+                f"git wf resume {refs.run_id}",
+            )
+        return _resume_run(project, refs, listen, cancel, keep_worktree)
+    finally:
+        project.close()
+
+
+def _is_in_place(run_dir: Path) -> bool:
+    record = _in_place_record(run_dir)
+    return bool(record and record.get("in_place"))
+
+
+def _in_place_record(run_dir: Path) -> dict[str, Any] | None:
+    path = run_dir / "run.json"
+    try:
+        data = load_json(path.read_bytes(), str(path))
+    except OSError:
+        return None
+    check_format(data, str(path))
+    checked: dict[str, Any] = data
+    return checked
+
+
+def _resume_in_place(
+    host: Host, path: Path, checkpoint: Checkpoint, listen: Listener, cancel: threading.Event
+) -> Ended:
+    run_dir = path.parent
+    record = _in_place_record(run_dir) or {}
+    conclusion_path = run_dir / "conclusion.json"
+    if conclusion_path.exists():
+        ended = load_json(conclusion_path.read_bytes(), str(conclusion_path))
+        if ended.get("status") not in ("interrupted", "waiting"):
+            raise UserError(f"run {checkpoint.run_id} has ended: {ended.get('status')}")
+    try:
+        text = (run_dir / "graph.dot").read_bytes()
+    except OSError as err:
+        raise StateUnreadable(f"read '{run_dir / 'graph.dot'}': {err.strerror}") from err
+    prepared = _prepared(record, text, str(run_dir / "graph.dot"), host.env)
+    top = Path(str(record.get("working_directory") or host.cwd))
+    if not top.is_dir():
+        raise UserError(f"the folder of the run is gone: '{top}'")
+    artifacts = read_disk_artifacts(run_dir, checkpoint)
+    checkpoint.context_values = join_artifacts(
+        checkpoint.context_values, lambda key: _artifact(artifacts, key)
+    )
+    lock = take_directory_lock(run_dir, checkpoint.run_id)
+    journal = Journal(run_dir, listen)
+    try:
+        end_processes(leftover_processes(checkpoint.run_id), host.clock)
+        engine_run = engine_view(prepared, checkpoint.run_id, {"worktree": str(top)})
+        conclusion = walk(
+            engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
+            cancel=cancel, secrets=prepared.secrets,
+        )  # fmt: skip
+        write_atomic(conclusion_path, dump_json(conclusion_record(conclusion)))
+    finally:
+        journal.close()
+        lock.release()
+    return Ended(checkpoint.run_id, conclusion, run_dir=run_dir)

@@ -1,0 +1,125 @@
+"""Which run, and which checkpoint, the words on a command line mean (design.md, section 5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from git_wf.core.names import Oid, RunId, is_run_prefix
+from git_wf.core.timeline import Entry, find_target, is_target_form
+from git_wf.errors import UserError
+from git_wf.ops.project import Project
+from git_wf.store.runs import RunRefs, StoredRun, Timeline
+
+_NO_RUNS_HINT = "git wf run WORKFLOW starts one"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A run with its timeline, and the words that are left for a target."""
+
+    run: StoredRun
+    timeline: Timeline
+    target: str | None
+
+    def entry(self, project: Project, default: str) -> Entry:
+        """The checkpoint that the target names; without one, what `default` names."""
+        return find_target(
+            self.target or default,
+            self.timeline.entries,
+            self.timeline.start,
+            lambda text: _commit_of(project, text),
+            self.timeline.entry_of,
+        )
+
+
+def select(project: Project, words: Sequence[str]) -> Selected:
+    """`[RUN] [TARGET]`. Raises `UserError` where both readings of a word fit."""
+    known = project.store.refs()
+    if len(words) > 1:
+        refs, target = find_run(project, words[0], known), words[1]
+    elif words and (matches := _matches(project, words[0], known)):
+        _refuse_two_readings(project, words[0], matches, known)
+        refs, target = _only(words[0], matches, known), None
+    else:
+        refs, target = default_run(project, known), words[0] if words else None
+        if target is not None and _is_only_a_run(target, project):
+            raise _no_match(target)
+    run = project.store.load(refs)
+    return Selected(run, project.store.timeline(run), target)
+
+
+def find_run(project: Project, text: str | None, known: Mapping[RunId, RunRefs]) -> RunRefs:
+    """The run that a word names; without a word, the default one."""
+    if text is None:
+        return default_run(project, known)
+    matches = _matches(project, text, known)
+    if not matches:
+        raise _no_match(text)
+    return _only(text, matches, known)
+
+
+def default_run(project: Project, known: Mapping[RunId, RunRefs]) -> RunRefs:
+    """The run whose branch we are on, else the newest."""
+    head = project.repo.head_ref() if known else None
+    here = project.settings.names.run_of_ref(head) if head else None
+    if here is not None and here in known:
+        return known[here]
+    if not known:
+        raise UserError("no runs in this repository", hint=_NO_RUNS_HINT)
+    return known[max(known)]
+
+
+def _matches(project: Project, text: str, known: Iterable[RunId]) -> list[RunId]:
+    namespace = project.settings.names.run_namespace
+    for prefix in (f"refs/heads/{namespace}/", f"{namespace}/"):
+        if text.startswith(prefix):
+            text = text.removeprefix(prefix)
+            return [run for run in known if run == text]
+    if not is_run_prefix(text):
+        return []
+    return [run for run in known if run.startswith(text.upper())]
+
+
+def _only(text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]) -> RunRefs:
+    if len(matches) > 1:
+        listed = ", ".join(matches[:5]) + (", …" if len(matches) > 5 else "")
+        raise UserError(
+            f"run '{text}' is ambiguous: it could be {listed}", hint="git wf runs lists them"
+        )
+    return known[matches[0]]
+
+
+def _is_only_a_run(text: str, project: Project) -> bool:
+    """Whether a word that matches no run was meant as one: a whole id, or a run branch."""
+    namespace = project.settings.names.run_namespace
+    return text.startswith((f"{namespace}/", f"refs/heads/{namespace}/")) or (
+        len(text) == 26 and is_run_prefix(text)
+    )
+
+
+def _no_match(text: str) -> UserError:
+    return UserError(f"no run matches '{text}'", hint="git wf runs lists them")
+
+
+def _refuse_two_readings(
+    project: Project, text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]
+) -> None:
+    run = project.store.load(default_run(project, known))
+    nodes = {entry.node for entry in project.store.timeline(run).entries}
+    if text in nodes or is_target_form(text):
+        listed = ", ".join(f"run {one}" for one in matches[:5])
+        raise UserError(
+            f"'{text}' is ambiguous: {listed}, or a target of run {run.run_id}",
+            hint=[
+                f"git wf … {run.run_id} {text} for the target",
+                f"git wf … {project.settings.names.short_branch(matches[0])} for the run",
+            ],
+        )
+
+
+def _commit_of(project: Project, text: str) -> Oid | None:
+    if text.startswith("-") or not text.isprintable() or os.sep * 2 in text:
+        return None
+    return project.repo.resolve(text)

@@ -1,0 +1,156 @@
+"""Reading what `git wf run` and `git wf validate` are given: a workflow file or a run.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from git_wf.core.dot import parse, resolve_files
+from git_wf.core.graph import Diagnostic, Graph
+from git_wf.core.run_config import RunConfig, merge_tables, read_run_config, to_tables
+from git_wf.core.stylesheet import StylesheetError, styled
+from git_wf.core.validate import check
+from git_wf.errors import UserError, WorkflowInvalid
+
+PROJECT_FILE = Path(".wf", "project.toml")
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow that parsed, with what validation says of it."""
+
+    path: Path  # of the graph file, as it was named
+    text: str  # of the graph file, for excerpts
+    graph: Graph  # file references resolved, stylesheet applied
+    config: RunConfig  # run.toml over the project file over defaults
+    tables: Mapping[str, Any]  # the same as plain tables, for the run record
+    run_toml: bytes | None  # as it was read
+    diagnostics: tuple[Diagnostic, ...] = field(default=())
+
+    @property
+    def slug(self) -> str:
+        """The file's name; its directory's where the file is just called `workflow`."""
+        if self.path.stem != "workflow":
+            return self.path.stem
+        return self.path.absolute().parent.name or self.path.stem
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(one for one in self.diagnostics if one.severity == "error")
+
+
+def load_workflow(
+    path: Path,
+    project_tables: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, str] | None = None,
+) -> Workflow:
+    """Reads, parses and checks. `inputs` are those of the command line; None: not known yet.
+
+    Raises `UserError` for a file that cannot be read or a bad run config, `WorkflowInvalid` for a
+    graph that does not parse; what is merely wrong in a graph is in `diagnostics`.
+    """
+    run_toml = None
+    tables: dict[str, Any] = dict(project_tables or {})
+    graph_path = path
+    if path.suffix == ".toml":
+        run_toml = _read_file(path)
+        own = read_toml(run_toml, str(path))
+        read_run_config(own, str(path))
+        tables = merge_tables(tables, own)
+        graph_path = _graph_path(path, tables)
+    config = read_run_config(tables, str(path) if run_toml else str(PROJECT_FILE))
+    text = _decoded(_read_file(graph_path), graph_path)
+    graph = _parsed(text, graph_path)
+    diagnostics: list[Diagnostic] = []
+    graph, unresolved = resolve_files(graph, _reader(graph_path.parent))
+    diagnostics += unresolved
+    judged = run_toml is not None or inputs is not None
+    diagnostics += check(graph, {**config.run.inputs, **(inputs or {})} if judged else None)
+    try:
+        graph = styled(graph)
+    except StylesheetError:
+        assert any(one.rule == "stylesheet_syntax" for one in diagnostics)
+    ordered = sorted(diagnostics, key=lambda one: (one.line or 0, one.column or 0))
+    return Workflow(graph_path, text, graph, config, to_tables(config), run_toml, tuple(ordered))
+
+
+def read_project_tables(top: Path | None) -> dict[str, Any]:
+    """`.wf/project.toml` of the worktree at `top`; empty where there is none."""
+    if top is None or not (top / PROJECT_FILE).is_file():
+        return {}
+    tables = read_toml(_read_file(top / PROJECT_FILE), str(PROJECT_FILE))
+    read_run_config(tables, str(PROJECT_FILE))
+    return tables
+
+
+def read_toml(data: bytes, origin: str) -> dict[str, Any]:
+    """Raises `UserError` with line and column where `data` is no TOML."""
+    try:
+        return tomli.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as err:
+        raise UserError(f"{origin}: not UTF-8 at byte {err.start}") from err
+    except tomli.TOMLDecodeError as err:
+        raise UserError(f"{origin}: {_told(err)}") from err
+
+
+def _told(err: tomli.TOMLDecodeError) -> str:
+    text = str(err)
+    return text[:1].lower() + text[1:]
+
+
+def _graph_path(run_toml: Path, tables: Mapping[str, Any]) -> Path:
+    named = (tables.get("workflow") or {}).get("graph")
+    if not named:
+        raise UserError(
+            f"{run_toml}: no workflow is named", hint='[workflow] graph = "workflow.dot"'
+        )
+    return run_toml.parent / str(named)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as err:
+        raise UserError(f"no file '{path}'") from err
+    except IsADirectoryError as err:
+        raise UserError(
+            f"'{path}' is a directory", hint="name the workflow file or the run.toml in it"
+        ) from err
+    except OSError as err:
+        raise UserError(f"cannot read '{path}': {err.strerror}") from err
+
+
+def _parsed(text: str, path: Path) -> Graph:
+    try:
+        return parse(text, str(path))
+    except WorkflowInvalid as err:
+        err.file, err.text = str(path), text
+        raise
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        before = data[: err.start]
+        line = before.count(b"\n") + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        found = Diagnostic("syntax", "error", "not UTF-8", line, column)
+        text = data.decode("utf-8", "replace")
+        raise WorkflowInvalid(
+            f"'{path}' does not parse", [found], file=str(path), text=text
+        ) from err
+
+
+def _reader(directory: Path) -> Callable[[str], str | None]:
+    def read(name: str) -> str | None:
+        try:
+            return (directory / name).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+
+    return read
