@@ -1,0 +1,68 @@
+"""`git wf`: the verbs, loaded when they are called, and help drawn by rich-click."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from git_wf import __version__
+
+# Verb → its line in the list of commands; the verb's module is `git_wf.cli.<verb>`.
+VERBS = {
+    "run": "Walk a workflow, recording a checkpoint after every node",
+    "resume": "Go on with a run that was interrupted",
+    "log": "Show the timeline of a run",
+    "runs": "List the runs in this repository",
+    "show": "Show one checkpoint",
+    "rewind": "Take a run back to a checkpoint",
+    "fork": "Start a new run from a checkpoint",
+    "validate": "Check workflow files",
+    "setup": "Teach plain git to show runs",
+}
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class WfCommand(click.Command):
+    """Help through rich-click, which is imported when help is asked for and not before."""
+
+    def format_help(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from git_wf.cli.help import draw_help
+
+        draw_help(self, context, formatter)
+
+
+class WfGroup(WfCommand, click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"git_wf.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in VERBS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, VERBS, n=1)
+            told = f"'{name}' is not a git wf command"
+            context.fail(f"{told}; did you mean '{near[0]}'?" if near else told)
+        return super().resolve_command(context, args)
+
+
+def verb(name: str) -> Callable[[Callable[..., Any]], WfCommand]:
+    """Declares the command of a verb's module."""
+    return click.command(name, cls=WfCommand, context_settings=CONTEXT, short_help=VERBS[name])
+
+
+@click.group(cls=WfGroup, context_settings=CONTEXT)
+@click.version_option(__version__, "--version", message="git-wf %(version)s")
+def group() -> None:
+    """Workflows over a git repository: every step a commit that you can see, undo and fork."""

@@ -1,0 +1,108 @@
+"""The command group, and the one place where errors are printed and the program exits.
+
+Verbs are loaded when they are called: `git wf log` imports neither what `run` needs nor rich,
+which draws help and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from git_wf import __version__
+from git_wf.errors import EXIT_FATAL, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, WfError
+
+if TYPE_CHECKING:
+    import click
+
+EXIT_CLOSED_PIPE = 141  # as the shell tells of a program that SIGPIPE ended
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    words = list(sys.argv[1:] if argv is None else argv)
+    sys.exit(_guarded(words))
+
+
+def run_command(words: Sequence[str]) -> int:
+    """Runs one command line and gives its exit status; errors of ours are raised."""
+    if list(words) == ["--version"]:
+        sys.stdout.write(f"git-wf {__version__}\n")
+        return EXIT_OK
+    from git_wf.cli.group import group
+
+    answer = group.main(args=list(words), prog_name="git wf", standalone_mode=False)
+    return answer if isinstance(answer, int) else EXIT_OK
+
+
+def _guarded(words: Sequence[str]) -> int:
+    """The boundary: every error becomes one line, its hints and an exit status."""
+    try:
+        status = run_command(words)
+        sys.stdout.flush()
+        return status
+    except WfError as err:
+        return _tell(err)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return EXIT_CLOSED_PIPE
+    except Exception as err:
+        return _usage_or_crash(err)
+
+
+def _tell(err: WfError) -> int:
+    from git_wf.cli.output import tell_error
+
+    tell_error(err)
+    return err.code
+
+
+def _usage_or_crash(err: Exception) -> int:
+    import click
+
+    if isinstance(err, click.exceptions.Exit):
+        return err.exit_code
+    if isinstance(err, click.Abort):
+        return EXIT_INTERRUPTED
+    if isinstance(err, click.ClickException):
+        _tell_usage(err)
+        return EXIT_USAGE
+    return _report_crash(err)
+
+
+def _tell_usage(err: click.ClickException) -> None:
+    import click
+
+    from git_wf.cli.output import write_error
+
+    text = err.format_message().rstrip(".")
+    write_error(f"error: {text[:1].lower()}{text[1:]}")
+    context = err.ctx if isinstance(err, click.UsageError) else None
+    write_error(f"hint: {context.command_path if context else 'git wf'} -h")
+
+
+def _report_crash(err: Exception) -> int:
+    """A fault of ours: the traceback goes to a file that the user can send."""
+    import tempfile
+    import traceback
+
+    from git_wf.cli.output import write_error
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="git-wf-crash-", suffix=".log", delete=False, encoding="utf-8"
+    ) as stream:
+        stream.write(f"git-wf {__version__}, Python {sys.version}\n\n")
+        traceback.print_exception(err, file=stream)
+    write_error(f"fatal: a fault in git-wf: {type(err).__name__}: {err}")
+    write_error(f"hint: the details are in '{stream.name}'")
+    return EXIT_FATAL
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more: what is still buffered must not fail again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

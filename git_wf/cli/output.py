@@ -1,0 +1,155 @@
+"""What reaches the terminal: data on stdout, all else on stderr, nothing that is not plain text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from git_wf.core.trailers import one_line, plain_text
+from git_wf.errors import UserError, WfError, WorkflowInvalid
+
+RESET = "\x1b[m"
+COLOURS = {
+    "success": "\x1b[32m",
+    "partial_success": "\x1b[33m",
+    "fail": "\x1b[31m",
+    "skipped": "\x1b[2m",
+    "running": "\x1b[36m",
+    "waiting": "\x1b[35m",
+    "interrupted": "\x1b[33m",
+    "commit": "\x1b[33m",
+    "faint": "\x1b[2m",
+}
+
+
+def write(text: str) -> None:
+    """A line of data."""
+    sys.stdout.write(text + "\n")
+
+
+def write_json(data: Any) -> None:
+    write(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def write_error(text: str) -> None:
+    """A line for people. A closed stderr is nobody's concern."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(plain_text(text) + "\n")
+        sys.stderr.flush()
+
+
+def tell_error(err: WfError) -> None:
+    if isinstance(err, WorkflowInvalid):
+        from git_wf.cli.validate import write_diagnostics
+
+        write_diagnostics(err.diagnostics, err.file, err.text)
+    word = "fatal" if not isinstance(err, UserError) else "error"
+    write_error(f"{word}: {err.message}")
+    for hint in err.hints:
+        write_error(f"hint: {hint}")
+
+
+def use_colour(config: Mapping[str, Sequence[str]], env: Mapping[str, str]) -> bool:
+    """By `color.wf`, `color.ui`, `NO_COLOR`, and whether stdout is a terminal."""
+    for key in ("color.wf", "color.ui"):
+        if values := config.get(key):
+            word = values[-1].lower()
+            if word == "always":
+                return True
+            if word in ("never", "false", "no", "off"):
+                return False
+            break
+    if env.get("NO_COLOR") or env.get("TERM", "dumb") == "dumb":
+        return False
+    return sys.stdout.isatty() or env.get("GIT_PAGER_IN_USE") == "true"
+
+
+def painted(text: str, colour: str, enabled: bool) -> str:
+    code = COLOURS.get(colour)
+    return f"{code}{text}{RESET}" if enabled and code else text
+
+
+@contextlib.contextmanager
+def paged(pager: str, env: Mapping[str, str]) -> Iterator[None]:
+    """stdout goes through the pager that git would use, on a terminal only."""
+    in_use = env.get("GIT_PAGER_IN_USE") == "true"
+    if not sys.stdout.isatty() or in_use or pager in ("", "cat"):
+        yield
+        return
+    sys.stdout.flush()
+    child = subprocess.Popen(
+        pager,
+        shell=True,
+        stdin=subprocess.PIPE,
+        env={"LESS": "FRX", "LV": "-c", **env, "GIT_PAGER_IN_USE": "true"},
+    )
+    assert child.stdin is not None
+    terminal = os.dup(1)
+    os.dup2(child.stdin.fileno(), 1)
+    child.stdin.close()
+    try:
+        yield
+        sys.stdout.flush()
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+        os.dup2(terminal, 1)
+        os.close(terminal)
+        child.wait()
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows as lines of aligned columns; those whose number is in `right` are right-aligned."""
+    if not rows:
+        return []
+    clean = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in clean) for column in range(len(clean[0]))]
+    lines = []
+    for row in clean:
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def duration(milliseconds: int | None) -> str:
+    """`340ms`, `4.2s`, `3m12s`, `2h05m`; empty where it is not known."""
+    if milliseconds is None:
+        return ""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    return f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def age(timestamp: str | None, now: datetime) -> str:
+    """`just now`, `5 minutes ago`, `3 days ago`, of an RFC 3339 time."""
+    try:
+        moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
+    except ValueError:
+        return ""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    seconds = int((now - moment).total_seconds())
+    for size, word in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {word}{'' if count == 1 else 's'} ago"
+    return "just now"
+
+
+def short(oid: str | None) -> str:
+    return (oid or "")[:9]

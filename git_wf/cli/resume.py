@@ -1,0 +1,38 @@
+"""`git wf resume`."""
+
+from __future__ import annotations
+
+import click
+
+from git_wf.cli.common import current_host, run_argument
+from git_wf.cli.group import verb
+from git_wf.cli.report import Reporter, interruptible, tell_end
+from git_wf.cli.run import level_of
+
+
+@verb("resume")
+@run_argument
+@click.option("--keep-worktree", is_flag=True, help="Leave the run's worktree where it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON Lines.")
+@click.option("-q", "--quiet", is_flag=True, help="Tell nothing but notices and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell every edge, checkpoint and output.")
+def command(run: str | None, keep_worktree: bool, as_json: bool, quiet: bool, verbose: bool) -> int:
+    """Go on with a run that was interrupted, rewound or forked, from what git has of it.
+
+    RUN is a run id, the beginning of one, or a run branch. Without it, the run whose branch you
+    are on, else the newest. What a killed node left in the worktree is kept under
+    refs/wf/rescue/, and told.
+
+    \b
+    git wf resume
+    git wf rewind plan@2 && git wf resume
+    """
+    from git_wf.ops.resume import resume
+
+    level = level_of(quiet, verbose)
+    with interruptible() as interruption:
+        ended = resume(
+            current_host(), run, Reporter(level, as_json), interruption.cancel,
+            keep_worktree=keep_worktree,
+        )  # fmt: skip
+        return tell_end(ended, level, interruption)
