@@ -19,14 +19,14 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from git_wf.core.names import Oid
 from git_wf.errors import GitFailed
-from git_wf.store.excludes import Excludes
+from git_wf.store.excludes import Excludes as Excludes
 from git_wf.store.files import remove_tree
 from git_wf.store.repo import Repo, split_nul
 
@@ -118,8 +118,12 @@ class _Scan:
 
 
 def changes(repo: Repo) -> list[Change]:
-    """What differs from HEAD in a worktree, without touching its index."""
-    return _scan(repo, (), {"GIT_OPTIONAL_LOCKS": "0"}).changes
+    """What differs from HEAD in a worktree, without touching its index, broken or not."""
+    try:
+        return _scan(repo, (), {"GIT_OPTIONAL_LOCKS": "0"}).changes
+    except GitFailed:
+        with _private_index(repo) as place:
+            return _scan_healed(repo, Excludes(builtin=False), place).changes
 
 
 def stage(
@@ -157,13 +161,19 @@ def stage(
 
 def snapshot_tree(repo: Repo, env: Mapping[str, str]) -> Oid:
     """The tree of a worktree's whole state but the ignored files; its own index stays as it is."""
+    with _private_index(repo) as place:
+        return stage(repo, Excludes(builtin=False), {**env, **place}).tree
+
+
+@contextmanager
+def _private_index(repo: Repo) -> Iterator[dict[str, str]]:
+    """The environment of calls that use a copy of the index."""
     with tempfile.TemporaryDirectory(prefix="git-wf-") as directory:
         index = Path(directory) / "index"
         with suppress(FileNotFoundError):
             # With its time: git takes what was written at the same moment as not yet seen.
             shutil.copy2(repo.git_dir / "index", index)
-        place = {**env, "GIT_INDEX_FILE": os.fspath(index)}
-        return stage(repo, Excludes(builtin=False), place).tree
+        yield {"GIT_INDEX_FILE": os.fspath(index)}
 
 
 def _staging(
@@ -581,11 +591,14 @@ def restore_tracked(repo: Repo, excludes: Excludes) -> list[str]:
     for path in sorted_out.files_to_remove():
         if not _remove_file(top, path):
             stuck.append(path)
-    if sorted_out.tracked:
-        repo.git(
-            *_OPTIONS, "checkout-index", "-u", "-f", "-z", "--stdin",
-            stdin=b"".join(os.fsencode(path) + b"\0" for path in sorted_out.tracked),
-        )  # fmt: skip
+    # Attributes first: they say how the others are written.
+    attributes = [p for p in sorted_out.tracked if p.endswith(".gitattributes")]
+    for paths in (attributes, sorted_out.tracked):
+        if paths:
+            repo.git(
+                *_OPTIONS, "checkout-index", "-u", "-f", "-z", "--stdin",
+                stdin=b"".join(os.fsencode(path) + b"\0" for path in paths),
+            )  # fmt: skip
     for path, oid in sorted_out.submodules:
         if not _restore_submodule(repo, top / path, oid):
             stuck.append(path)
@@ -623,6 +636,8 @@ class _Restorer:
             return
         if not path.endswith("/"):
             self._files.append(path)
+        elif path.rstrip("/") in (one for one, _ in self.submodules):
+            return
         elif path.rstrip("/") in _listed_submodules(self._repo):
             self.stuck.append(path.rstrip("/"))
         else:

@@ -36,7 +36,7 @@ def ignored_by_git(repo: Path, lines: list[str], path: str) -> bool:
     return done.returncode == 0
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     lines=st.lists(patterns(("", "", "/", "!", "**/"), PARTS), min_size=1, max_size=3),
     path=paths(),
@@ -50,7 +50,7 @@ def test_gitignore_patterns_mean_what_git_says(
     assert Excludes(lines).holds(path) == ignored_by_git(repo, lines, path)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pattern=patterns(("", "./", "**/"), GLOB_PARTS), path=paths())
 def test_glob_patterns_mean_what_git_says(repo: Path, pattern: str, path: str):
     git("rm", "-rq", "--cached", ".", cwd=repo)

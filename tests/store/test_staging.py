@@ -170,6 +170,13 @@ def test_a_lost_index_is_made_again_from_head(repo: Path, damage: str):
     assert "tracked.ign" in names(repo, expected)
 
 
+def test_changes_with_a_broken_index(repo: Path):
+    write(repo / "new")
+    (repo / ".git" / "index").write_bytes(b"garbage")
+    assert [one.path for one in changes(opened(repo))] == ["new"]
+    assert (repo / ".git" / "index").read_bytes() == b"garbage"
+
+
 def test_a_worktree_without_a_commit(tmp_path: Path):
     path = tmp_path / "unborn"
     path.mkdir()

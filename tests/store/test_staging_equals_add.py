@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from git_wf.store.excludes import Excludes
 from git_wf.store.packs import quarantine
 from git_wf.store.repo import Repo
-from git_wf.store.staging import Staging, snapshot_tree, stage
+from git_wf.store.staging import Staging, restore_tracked, snapshot_tree, stage
 from tests.conftest import git
 
 NAMES = [
@@ -256,7 +256,7 @@ def snapshot(top: Path) -> str:
     return tree
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rounds=st.lists(STEPS, min_size=1, max_size=3))
 def test_stage_stores_what_add_stores(template: Path, rounds: list[list[Step]]):
     if not template.exists():
@@ -279,3 +279,49 @@ def test_stage_stores_what_add_stores(template: Path, rounds: list[list[Step]]):
         commit = git("commit-tree", "-m", "x", "-p", "HEAD", result.tree, cwd=top)
         git("update-ref", "HEAD", commit, cwd=top)
         (top / ".git" / "MERGE_HEAD").unlink(missing_ok=True)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS)
+def test_what_is_restored_is_head_and_nothing_is_lost(template: Path, steps: list[Step]):
+    if not template.exists():
+        build(template)
+    top = template.with_name("top")
+    copy(template, top)
+    for change, name, number in steps:
+        if change not in (hide, change_submodule) and name != "sub":
+            change(top, top / name, number)
+    before = contents(top)
+    ignored = listed(top, "ls-files", "--others", "--ignored", "--exclude-standard", "-z")
+    repo = Repo.find(top, os.environ)
+    kept = listed(top, "ls-tree", "-r", "-z", "--name-only", snapshot_tree(repo, {}))
+    assert restore_tracked(repo, Excludes(builtin=False)) == []
+    # A file that only the changed .gitignore ignored has stayed.
+    assert listed(top, "status", "--porcelain", "-uall", "-z") <= {f"?? {one}" for one in ignored}
+    after = contents(top)
+    lost = {name for name in before if after.get(name) != before[name]} - kept
+    head = listed(top, "ls-tree", "-r", "-z", "--name-only", "HEAD")
+    assert not [name for name in lost if not in_the_way(name, head)]
+
+
+def listed(top: Path, *args: str) -> set[str]:
+    return {*git(*args, cwd=top).split("\0")} - {""}
+
+
+def contents(top: Path) -> dict[str, bytes]:
+    found = {}
+    for directory, directories, files in os.walk(top):
+        directories[:] = [name for name in directories if name not in (".git", "sub")]
+        for name in [*files, *directories]:
+            path = Path(directory, name)
+            if path.is_symlink():
+                found[os.fspath(path.relative_to(top))] = os.fsencode(os.readlink(path))
+            elif path.is_file():
+                found[os.fspath(path.relative_to(top))] = path.read_bytes()
+    return found
+
+
+def in_the_way(name: str, head: set[str]) -> bool:
+    """Whether HEAD has a file where `name`, or a directory that it is in, was; or one below it."""
+    above = {name, *(os.fspath(parent) for parent in Path(name).parents)}
+    return bool(above & head) or any(one.startswith(f"{name}/") for one in head)
