@@ -199,8 +199,7 @@ class Walker:
             if node_id not in nodes:
                 raise StateUnreadable(f"the graph of run '{self.run.run_id}' has no '{node_id}'")
             try:
-                if self.means.watch.cancel.is_set():
-                    return self.conclude("interrupted")
+                self.means.watch.check_cancelled()
                 step = self._step(nodes[node_id])
             except Interrupted:
                 return self.conclude("interrupted")

@@ -63,10 +63,14 @@ class Watch:
     def touch(self) -> None:
         self.last_sign = time.monotonic()
 
-    def check(self) -> None:
-        """Raises `Interrupted` or `Stalled`."""
+    def check_cancelled(self) -> None:
+        """Raises `Interrupted`."""
         if self.cancel.is_set():
             raise Interrupted
+
+    def check(self) -> None:
+        """Raises `Interrupted` or `Stalled`."""
+        self.check_cancelled()
         if self.stall_timeout and time.monotonic() - self.last_sign >= self.stall_timeout:
             raise Stalled
 

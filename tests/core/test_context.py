@@ -123,6 +123,10 @@ def test_last_bytes_cuts_between_characters(text, limit, expected):
     assert last_bytes(text.encode(), limit).decode() == expected
 
 
+def test_last_bytes_of_what_is_no_text():
+    assert last_bytes(b"\x80" * 9, 5) == b"\x80" * 2
+
+
 def test_cut_middle_says_what_is_missing():
     data = bytes(range(65, 91)) * 10
     cut = cut_middle(data, 100)

@@ -30,7 +30,7 @@ def ask_person(visit: Visit) -> Outcome:
     while True:
         answer = _answer(visit, question, complaint)
         visit.watch.touch()
-        visit.watch.check()
+        visit.watch.check_cancelled()
         if answer is Silence.NOBODY:
             raise Waiting(question)
         if isinstance(answer, Silence):

@@ -24,8 +24,7 @@ def pause(seconds: float, clock: Clock, watch: Watch) -> None:
     """Sleeps, and gives way to a cancellation: raises `Interrupted`. It is no stall."""
     rest = seconds
     while rest > 0:
-        watch.touch()
-        watch.check()
+        watch.check_cancelled()
         step = min(STEP, rest)
         before = clock.monotonic()
         clock.sleep(step)

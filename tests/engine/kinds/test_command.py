@@ -180,6 +180,7 @@ def test_a_status_file_gives_the_reason_of_an_exit_status(play):
         ('{"suggested_next_ids": [1]}', "answer: 'suggested_next_ids' is not a list of texts"),
         ('{"outcome": 1}', "answer: 'outcome' is not a text"),
         ("[]", "status file: not a JSON object"),
+        ('{"failure_class": "odd", "outcome": "fail"}', "the node reported a failure"),
     ],
 )
 def test_a_status_file_that_is_wrong_fails_the_node(play, text, message):
@@ -241,3 +242,13 @@ def test_an_interrupted_visit_is_not_recorded(play):
     assert walked.conclusion.status == "interrupted"
     assert [c.current_node for c in walked.recorder.checkpoints] == ["a"]
     assert walked.events[-1]["status"] == "interrupted"
+
+
+def test_a_status_file_that_is_no_json(play):
+    walked = play(node("echo '{broken' >$GIT_WF_STATUS"))
+    assert failure_of(walked)[0].startswith("status file: not valid JSON: ")
+
+
+def test_a_status_file_that_is_too_large(play):
+    walked = play(node("head -c 5000000 /dev/zero >$GIT_WF_STATUS"))
+    assert failure_of(walked)[0] == "status file: larger than 4194304 bytes"
