@@ -56,9 +56,7 @@ def sealed(
 
 def git(*args: str, cwd: Path, stdin: bytes | None = None, ok: tuple[int, ...] = (0,)) -> str:
     """What plain git prints, without the last newline."""
-    done = subprocess.run(
-        ["git", *args], cwd=cwd, input=stdin, capture_output=True, check=False
-    )
+    done = subprocess.run(["git", *args], cwd=cwd, input=stdin, capture_output=True, check=False)
     told = done.stderr.decode("utf-8", "replace")
     assert done.returncode in ok, f"git {' '.join(args)}: {done.returncode}: {told}"
     return os.fsdecode(done.stdout).removesuffix("\n")

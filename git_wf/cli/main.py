@@ -17,29 +17,36 @@ from git_wf.errors import EXIT_FATAL, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, WfE
 if TYPE_CHECKING:
     import click
 
+    from git_wf.ops.host import Host
+
 EXIT_CLOSED_PIPE = 141  # as the shell tells of a program that SIGPIPE ended
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     words = list(sys.argv[1:] if argv is None else argv)
-    sys.exit(_guarded(words))
+    sys.exit(exit_status(words))
 
 
-def run_command(words: Sequence[str]) -> int:
+def run_command(words: Sequence[str], host: Host | None = None) -> int:
     """Runs one command line and gives its exit status; errors of ours are raised."""
     if list(words) == ["--version"]:
         sys.stdout.write(f"git-wf {__version__}\n")
         return EXIT_OK
     from git_wf.cli.group import group
 
-    answer = group.main(args=list(words), prog_name="git wf", standalone_mode=False)
+    answer = group.main(
+        args=list(words), prog_name="git wf", standalone_mode=False, obj=host
+    )
     return answer if isinstance(answer, int) else EXIT_OK
 
 
-def _guarded(words: Sequence[str]) -> int:
-    """The boundary: every error becomes one line, its hints and an exit status."""
+def exit_status(words: Sequence[str], host: Host | None = None) -> int:
+    """The boundary: every error becomes one line, its hints and an exit status.
+
+    `host` stands in for the machine's clock, ids and environment.
+    """
     try:
-        status = run_command(words)
+        status = run_command(words, host)
         sys.stdout.flush()
         return status
     except WfError as err:

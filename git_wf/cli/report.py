@@ -73,7 +73,7 @@ def _stage_started(event: dict[str, Any], level: int) -> str | None:
 def _stage_ended(event: dict[str, Any], level: int) -> str | None:
     reason = f": {event['reason']}" if event.get("reason") else ""
     took = duration(event.get("duration_ms"))
-    return f"  {event['node']}@{event['visit']}  {event['status']}  {took}{reason}"
+    return f"  {event['node']}@{event['visit']} {event['status']} {took}{reason}"
 
 
 def _retrying(event: dict[str, Any], level: int) -> str | None:

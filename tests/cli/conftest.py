@@ -1,0 +1,3 @@
+from tests.program import wf
+
+__all__ = ["wf"]
