@@ -242,7 +242,7 @@ def _unexpected(token: _Token, wanted: str) -> str:
     if token.sort == "end":
         return f"found the end of the condition, expected {wanted}"
     told = f"found '{token.text}', expected {wanted}"
-    if token.text == "=":
+    if token.text == "=" and wanted == "a value":
         return f"{told}: equality is a single '='"
     if token.sort == "word" and wanted.startswith("'&&'"):
         return f"{told}: quote a value of several words"

@@ -86,7 +86,8 @@ class _Findings:
         """The declared id that looks most like this one, for the first few that are asked for."""
         known = self._nearest_ids
         if id_ not in known and len(known) < _NEAREST_LIMIT:
-            known[id_] = _nearest(id_, tuple(self.graph.nodes), _LIKE_RATIO)
+            found = difflib.get_close_matches(id_, self.graph.nodes, n=1, cutoff=_LIKE_RATIO)
+            known[id_] = found[0] if found else None
         return known.get(id_)
 
     def add(

@@ -134,7 +134,7 @@ def test_truth(text: str, truth: bool) -> None:
         ("a=Fix it", "found 'it', expected '&&' or '||': quote a value of several words", 6),
         ('a="x', 'a quoted text is not closed: "', 2),
         ("a='x", "a quoted text is not closed: '", 2),
-        ("a=b=c", "found '=', expected '&&' or '||': equality is a single '='", 3),
+        ("a=b=c", "found '=', expected '&&' or '||'", 3),
         ('"a"=b', "found '\"a\"', expected a key", 0),
         ("5 > 3", "found '5', expected a key", 0),
         ("a..b", "found 'a..b', expected a key", 0),
@@ -218,9 +218,11 @@ def _joined(operator: str) -> Any:
 @given(
     st.recursive(
         _LEAVES,
-        lambda inner: st.tuples(inner, inner).map(_joined("&&"))
-        | st.tuples(inner, inner).map(_joined("||"))
-        | inner.map(lambda one: (f"!({one[0]})", not one[1])),
+        lambda inner: (
+            st.tuples(inner, inner).map(_joined("&&"))
+            | st.tuples(inner, inner).map(_joined("||"))
+            | inner.map(lambda one: (f"!({one[0]})", not one[1]))
+        ),
     )
 )
 def test_groups_hold_as_they_are_nested(condition: Truth) -> None:
@@ -234,10 +236,13 @@ def test_and_binds_tighter_than_or(rows: list[list[Truth]]) -> None:
 
 
 def test_depth_and_length_are_no_matter() -> None:
-    costs = []
-    for size in (20_000, 40_000):
+    def cost(size: int) -> float:
         text = "(" * size + "yes" + ")" * size + " && !" + "!" * size + "no" + " || no" * size
-        began = time.process_time()
-        assert holds(text) is True
-        costs.append(time.process_time() - began)
-    assert costs[1] <= 3 * costs[0] + 0.1
+        best = []
+        for _ in range(2):
+            began = time.process_time()
+            assert holds(text) is True
+            best.append(time.process_time() - began)
+        return min(best)
+
+    assert cost(20_000) <= 3 * cost(10_000) + 0.1

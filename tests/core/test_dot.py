@@ -359,7 +359,7 @@ def wide(size: int) -> str:
 
 
 TEXTS: dict[str, Callable[[int], str]] = {
-    "wide": lambda size: wide(size // 8),
+    "wide": lambda size: wide(size // 4),
     "deep": lambda size: "digraph {" + "subgraph { node [x=1] " * size + "a" + "}" * size + "}",
     "deep and not closed": lambda size: "digraph " + "{" * size,
     "deep and wrong": lambda size: "digraph " + "{" * size + "a ->{",
@@ -387,11 +387,12 @@ def test_the_time_is_linear_and_the_depth_no_matter(name: str) -> None:
             best.append(time.process_time() - began)
         return min(best)
 
-    assert cost(8000) <= 3 * cost(4000) + 0.1
+    assert cost(3000) <= 3 * cost(1500) + 0.1
 
 
+@pytest.mark.slow
 def test_a_graph_of_ten_thousand_nodes_and_a_file_of_a_megabyte() -> None:
-    text = wide(10_000).replace("timeout", "prompt=\"do what is to be done\", timeout")
+    text = wide(10_000).replace("timeout", 'prompt="do what is to be done", timeout')
     graph = parse(text, "w.dot")
     assert len(text) > 2**20
     assert (len(graph.nodes), len(graph.edges), graph.node_count) == (10_000, 10_000, 10_001)
@@ -430,9 +431,7 @@ GROUPS_OF_NODES = st.lists(st.sampled_from(["loop-a", "b", "c_d"]), max_size=3, 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
     ids = draw(st.lists(IDS, unique=True, max_size=5))
-    nodes = {
-        id_: Node(id_, groups=tuple(draw(GROUPS_OF_NODES)), attrs=draw(ATTRS)) for id_ in ids
-    }
+    nodes = {id_: Node(id_, groups=tuple(draw(GROUPS_OF_NODES)), attrs=draw(ATTRS)) for id_ in ids}
     ends = draw(st.lists(st.tuples(IDS, IDS), max_size=5))
     edges = [Edge(*pair, n, attrs=draw(ATTRS)) for n, pair in enumerate(ends)]
     return Graph(draw(st.text()), nodes, edges, attrs=draw(ATTRS))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from git_wf.core.values import (
     Duration,
+    Value,
     literal_end,
     read_bare,
     read_duration,
@@ -93,7 +94,7 @@ def test_what_is_written_reads_the_same(text: str) -> None:
 
 
 def test_values_as_text() -> None:
-    values = [True, False, 2, 1.5, Duration(30, "30s"), "x"]
+    values: list[Value] = [True, False, 2, 1.5, Duration(30, "30s"), "x"]
     assert [text_of(value) for value in values] == ["true", "false", "2", "1.5", "30s", "x"]
     assert [write_value(value) for value in values] == ["true", "false", "2", "1.5", "30s", '"x"']
 
@@ -117,6 +118,7 @@ def test_the_end_of_a_quoted_value(text: str, value: str) -> None:
         ("abc", 1, 1),
         ('"abc"', 1, 2),
         (r'"\"\"b"', 2, 5),
+        (r'"ab\n"', 1, 2),
         (r'"\n\\b"', 1, 3),
         ('"\\\n\\\nb"', 0, 5),
         ('"a" + "b"', 1, 7),
