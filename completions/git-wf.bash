@@ -46,8 +46,8 @@ __git_wf_runs() {
 __git_wf_options() {
     case $1 in
         run)
-            echo "--goal --goal-file --input --label --dry-run --in-place --dirty --keep-worktree" \
-                "--resume --run-branch --json --quiet --verbose"
+            echo "--goal --goal-file --input --label --id --dry-run --in-place --dirty" \
+                "--keep-worktree --resume --run-branch --json --quiet --verbose"
             ;;
         resume) echo "--keep-worktree --json --quiet --verbose" ;;
         log | runs | show) echo "--json" ;;
