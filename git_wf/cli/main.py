@@ -34,9 +34,7 @@ def run_command(words: Sequence[str], host: Host | None = None) -> int:
         return EXIT_OK
     from git_wf.cli.group import group
 
-    answer = group.main(
-        args=list(words), prog_name="git wf", standalone_mode=False, obj=host
-    )
+    answer = group.main(args=list(words), prog_name="git wf", standalone_mode=False, obj=host)
     return answer if isinstance(answer, int) else EXIT_OK
 
 

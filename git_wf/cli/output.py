@@ -46,9 +46,11 @@ def write_error(text: str) -> None:
 
 def tell_error(err: WfError) -> None:
     if isinstance(err, WorkflowInvalid):
-        from git_wf.cli.validate import write_diagnostics
+        from git_wf.cli.diagnostics import text_lines
 
-        write_diagnostics(err.diagnostics, err.file, err.text)
+        for one in err.diagnostics:
+            for line in text_lines(one, err.file, err.text):
+                write_error(line)
     word = "fatal" if not isinstance(err, UserError) else "error"
     write_error(f"{word}: {err.message}")
     for hint in err.hints:
