@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_wf.core.conditions import ConditionError, parse, text_of_json
@@ -194,6 +194,7 @@ def test_json_as_text() -> None:
     assert [text_of_json(value) for value in values] == texts
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("ab=!&|()<> \"'.$\\")), max_size=30) | st.text())
 def test_any_text_is_read_or_has_a_fault_with_a_place(text: str) -> None:
     try:
@@ -215,6 +216,7 @@ def _joined(operator: str) -> Any:
     return join
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         _LEAVES,
@@ -229,6 +231,7 @@ def test_groups_hold_as_they_are_nested(condition: Truth) -> None:
     assert holds(condition[0]) is condition[1]
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(_LEAVES, min_size=1, max_size=4), min_size=1, max_size=4))
 def test_and_binds_tighter_than_or(rows: list[list[Truth]]) -> None:
     text = " || ".join(" && ".join(leaf for leaf, _ in row) for row in rows)

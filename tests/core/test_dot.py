@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_wf.core.dot import class_of_label, is_file_ref, parse, render, resolve_files
@@ -335,6 +335,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=30).map("".join) | st.lists(PIECES).map(" ".join) | st.text())
 def test_any_text_is_read_or_has_a_fault_with_a_place(piece: str) -> None:
     for text in (piece, f"digraph {{ {piece} }}"):
@@ -437,6 +438,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph(draw(st.text()), nodes, edges, attrs=draw(ATTRS))
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_what_is_rendered_reads_the_same(graph: Graph) -> None:
     again = parse(render(graph), "w.dot")

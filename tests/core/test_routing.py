@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_wf.core.dot import parse
@@ -241,6 +241,7 @@ EDGES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(EDGES, st.sampled_from([SUCCESS, FAIL]), st.sampled_from(["", "x", "Y"]), st.booleans())
 def test_a_step_is_an_edge_that_holds(
     edges: list[Edge], status: str, label: str, by_chance: bool

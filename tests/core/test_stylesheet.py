@@ -1,7 +1,7 @@
 """Stylesheets."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_wf.core.dot import parse as parse_dot
@@ -103,6 +103,7 @@ def test_neighbours_stay() -> None:
     assert styled(graph).outgoing("a") == graph.edges
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list('*.#{}:; ab"/\n')), max_size=40) | st.text())
 def test_any_text_is_read_or_has_a_fault_with_a_place(text: str) -> None:
     try:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_wf.core.templates import Name, TemplateError, names, render
@@ -91,6 +91,7 @@ def test_names_of_a_text() -> None:
     assert [(name.first, name.rest) for name in found] == [("inputs", "a.b"), ("foo", "")]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("{}$ .|goalshinputs"))) | st.text())
 def test_any_text_is_rendered_or_has_a_place(text: str) -> None:
     try:

@@ -1,7 +1,7 @@
 """Values as they are written."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_wf.core.values import (
@@ -88,6 +88,7 @@ def test_escapes_of_quoted_texts(literal: str, text: str) -> None:
     assert read_quoted(literal) == text
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from('ab"\\nt\n\r é')) | st.text())
 def test_what_is_written_reads_the_same(text: str) -> None:
     assert read_quoted(write_quoted(text)) == text
