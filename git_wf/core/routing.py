@@ -23,7 +23,7 @@ from typing import Any
 
 from git_wf.core.conditions import Condition, parse
 from git_wf.core.graph import Edge, Graph, Node
-from git_wf.core.outcome import FAIL, SUCCESS, Outcome
+from git_wf.core.outcome import FAIL, Outcome
 
 Values = Callable[[str], Any]
 Draw = Callable[[], float]  # a number from 0 to, not including, 1
@@ -73,13 +73,6 @@ def retry_step(graph: Graph, node: Node) -> Step | None:
 def failure_rule(graph: Graph, node: Node) -> str:
     """`on_failure` of the node, else of the graph: `route`, `succeed` or `exit`."""
     return node.text("on_failure") or graph.text("on_failure") or "exit"
-
-
-def effective_outcome(graph: Graph, node: Node, outcome: Outcome) -> Outcome:
-    """The outcome that counts: `on_failure="succeed"` turns a fail into a success."""
-    if outcome.status == FAIL and failure_rule(graph, node) == "succeed":
-        return outcome.with_status(SUCCESS)
-    return outcome
 
 
 def normal_label(label: str) -> str:
