@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
-from git_wf.core.names import Oid, RefName
+from git_wf.core.names import Names, Oid, RefName
 from git_wf.errors import Conflict
+from git_wf.store.identity import Identity
 from git_wf.store.objects import Commit, Entry, ObjectReader, decode_tree
 from git_wf.store.plans import (
     NewObject,
@@ -29,6 +31,14 @@ RUN, META = RefName("refs/heads/wf/run/01A"), RefName("refs/wf/meta/01A")
 OLD = RefName("refs/wf/old/01A/01B/run")
 ADA = "Ada Author <ada@example.com> 1764504000 +0100"
 CARL = "Carl Committer <carl@example.com> 1764504060 -0730"
+WHO = Identity(
+    "Ada Author <ada@example.com>",
+    "Carl Committer <carl@example.com>",
+    "1764504000 +0100",
+    "1764504060 -0730",
+)
+NOW = datetime(2025, 11, 30, 12, tzinfo=timezone.utc)  # the dates of WHO are fixed
+NAMES = Names()
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada Author",
     "GIT_AUTHOR_EMAIL": "ada@example.com",
@@ -56,9 +66,9 @@ def run_script(script: str, repo: Repo, shell: str = "dash") -> subprocess.Compl
 
 def same_by_script(repo: Repo, plan: RefPlan, tmp_path: Path) -> str:
     """Applies the plan here and its script in a copy, and compares. The script."""
-    script = plan_script(repo, plan, IDENTITY)
+    script = plan_script(repo, plan, IDENTITY, NAMES)
     copy = copied(repo, tmp_path / "copy")
-    apply_plan(repo, plan, IDENTITY)
+    apply_plan(repo, plan, WHO, NOW, names=NAMES)
     done = run_script(script, copy)
     assert done.returncode == 0, done.stderr.decode()
     assert list_refs(copy) == list_refs(repo)
@@ -109,7 +119,7 @@ def test_the_script_is_what_a_person_can_read(repo: Path) -> None:
         worktrees=(WorktreeStep(Path("/trees/1"), Path("/r/1"), (("reset", "-q", "--hard"),)),),
     )
     assert (
-        plan_script(opened, plan, IDENTITY)
+        plan_script(opened, plan, IDENTITY, NAMES)
         == f"""\
 #!/bin/sh
 # fork plan@2, as plain git
@@ -250,7 +260,9 @@ def test_a_commit_with_headers_of_its_own(opened: Repo, tmp_path: Path) -> None:
 
 def test_a_script_that_would_make_something_else_moves_nothing(opened: Repo) -> None:
     commit = commit_of(opened, "x\n")
-    script = plan_script(opened, plan_of(opened, [commit]), IDENTITY).replace("\nx\n", "\ny\n")
+    script = plan_script(opened, plan_of(opened, [commit]), IDENTITY, NAMES).replace(
+        "\nx\n", "\ny\n"
+    )
     done = run_script(script, opened)
     assert done.returncode == 1
     assert done.stderr.startswith(f"fatal: expected {commit.oid}, made ".encode())
@@ -260,12 +272,12 @@ def test_a_script_that_would_make_something_else_moves_nothing(opened: Repo) -> 
 def test_a_script_refuses_what_has_moved(opened: Repo) -> None:
     commit = commit_of(opened, "x\n")
     plan = plan_of(opened, [commit])
-    script = plan_script(opened, plan, IDENTITY)
+    script = plan_script(opened, plan, IDENTITY, NAMES)
     opened.git("update-ref", META, "HEAD")
     before = list_refs(opened)
     assert run_script(script, opened).returncode == 128
     with pytest.raises(Conflict):
-        apply_plan(opened, plan, IDENTITY)
+        apply_plan(opened, plan, WHO, NOW, names=NAMES)
     assert list_refs(opened) == before
     assert list((opened.objects_dir / "pack").glob("*.keep")) == []
 
@@ -288,14 +300,14 @@ def test_worktrees_follow(opened: Repo, tmp_path: Path, by_script: bool) -> None
             WorktreeStep(tmp_path / "gone", git_dir, (("reset", "-q", "--hard"),)),
         ),
     )
-    script = plan_script(opened, plan, IDENTITY)
+    script = plan_script(opened, plan, IDENTITY, NAMES)
     if by_script:
         # In a copy of the repository the worktree is not its own, and is left alone.
         assert run_script(script, copied(opened, tmp_path / "copy")).returncode == 0
         assert (path / "README").read_text() == "changed\n"
         assert run_script(script, opened).returncode == 0
     else:
-        apply_plan(opened, plan, IDENTITY)
+        apply_plan(opened, plan, WHO, NOW, names=NAMES)
     assert git("status", "--porcelain", cwd=path) == ""
     assert (path / "README").read_text() == "hello\n"
     assert list_refs(opened, RUN) == {RUN: new}

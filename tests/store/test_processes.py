@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 import pytest
 
+from git_wf.ops.host import SystemClock
 from git_wf.store.processes import (
     Process,
     end_processes,
@@ -19,17 +18,6 @@ from git_wf.store.processes import (
 )
 
 RUN = "01JKXYZ0000000000000000000"
-
-
-class RealClock:
-    def now(self) -> datetime:
-        return datetime.now(timezone.utc)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 class Started:
@@ -104,13 +92,13 @@ def test_neither_ourselves_nor_our_ancestors_are_found():
 def test_ending_waits_for_those_that_listen(started: Started):
     started.start("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
     found = leftover_processes(RUN)
-    assert end_processes(found, RealClock()) == []
+    assert end_processes(found, SystemClock()) == []
     assert pids(RUN) == []
 
 
 def test_one_that_does_not_listen_is_killed(started: Started):
     started.start("trap '' TERM; echo ready; while :; do sleep 0.01; done")
-    assert end_processes(leftover_processes(RUN), RealClock(), grace_seconds=0.1) == []
+    assert end_processes(leftover_processes(RUN), SystemClock(), grace_seconds=0.1) == []
     assert pids(RUN) == []
 
 
@@ -118,7 +106,7 @@ def test_another_process_with_the_same_id_is_not_touched(started: Started):
     pid = started.start("echo ready; exec sleep 60")
     before = Process(pid, os.getpid(), pid, "1", "sleep")
     assert not is_alive(before)
-    assert end_processes([before], RealClock()) == []
+    assert end_processes([before], SystemClock()) == []
     assert pids(RUN) == [pid]
 
 
