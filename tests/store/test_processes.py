@@ -17,7 +17,7 @@ from git_wf.store.processes import (
     read_ps,
 )
 
-RUN = "01JKXYZ0000000000000000000"
+RUN = f"01JKXYZ{os.getpid():019d}"  # tests run beside each other
 
 
 class Started:
