@@ -57,19 +57,21 @@ def pids(run: str) -> list[int]:
 
 
 def test_processes_are_found_by_the_run_in_their_environment(started: Started):
-    pid = started.start("echo ready; exec sleep 60")
+    pid = started.start("echo ready; kill -STOP $$")
     started.start("echo ready; exec sleep 60", run=RUN[:-1])
     started.start("echo ready; exec sleep 60", run=None)
     found = leftover_processes(RUN)
-    assert [(process.pid, process.command) for process in found] == [(pid, "sleep")]
+    assert [(process.pid, process.command) for process in found] == [(pid, "sh")]
     assert all(is_alive(process) for process in found)
 
 
 def test_one_that_cleared_its_environment_is_found_by_its_group(started: Started):
-    pid = started.start("env -i sleep 60 & echo ready; wait")
+    pid = started.start("env -i sh -c 'echo ready; kill -STOP $$' & wait")
     found = leftover_processes(RUN)
-    assert [process.command for process in found] == ["sh", "sleep"]
-    assert {process.group for process in found} == {pid}
+    assert [(process.parent, process.group) for process in found] == [
+        (os.getpid(), pid),
+        (pid, pid),
+    ]
 
 
 def test_a_group_with_us_in_it_is_left_alone(started: Started):
