@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import dump_json
-from git_wf.core.clock import Clock, rfc3339
-from git_wf.core.names import RUN_ID_HINT, Oid, RunId, is_run_id
+from git_wf.core.clock import Clock, milliseconds, rfc3339
+from git_wf.core.names import RUN_ID_HINT, Oid, RunId, is_run_id, operation_id
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
 from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import TemplateError, render
@@ -31,6 +31,7 @@ from git_wf.store.opened import Checkout, read_checkout
 from git_wf.store.recorder import GitRecorder, RunState, start_run
 from git_wf.store.refs import read_ref
 from git_wf.store.repo import Repo, scrubbed_env
+from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
 
 # Kinds of other issues are refused by name.
@@ -454,6 +455,8 @@ def finish(
     """
     if conclusion.status == "interrupted":
         return None
+    if conclusion.skipped:
+        _rescue(project, live)  # the worktree may hold what no checkpoint has
     if conclusion.status != "waiting":
         live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())
     if keep_worktree:
@@ -463,6 +466,15 @@ def finish(
     (live.journal.path.parent / "worktree").unlink(missing_ok=True)
     _maintain(project)
     return None
+
+
+def _rescue(project: Project, live: LiveRun) -> None:
+    names, run, moment = project.settings.names, live.engine_run.run_id, project.clock.now()
+    tip = live.recorder.state.run_tip
+    ref = names.rescue_ref(run, operation_id(milliseconds(moment), "rescue", run, tip))
+    rescue = Rescue(ref, tip, run)
+    if rescue_worktree(live.slot.repo, names, rescue, project.identity, moment):
+        live.notice("rescued", f"unrecorded changes in the worktree are kept at {ref}")
 
 
 def conclusion_record(conclusion: Conclusion) -> dict[str, Any]:

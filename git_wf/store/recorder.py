@@ -89,7 +89,6 @@ class GitRecorder:
         self._at_step = at_step
         self._told: set[str] = set()
         self._small_packs: list[Path] = []
-        self._index_is_suspect = False
         self._transaction = Transaction(
             store.repo, f"{store.names.namespace}: checkpoint", identity.env()
         )
@@ -117,8 +116,8 @@ class GitRecorder:
     ) -> Recorded:
         """The steps after the first; `resume` finishes an interrupted cycle by them.
 
-        A gc beside us can take objects that the index names and nothing refers to yet: then the
-        index is made again, and all of it is written once more.
+        A gc beside us can take objects that the index names and nothing refers to yet: then all of
+        it is staged and written once more.
         """
         try:
             return self._run_cycle(checkpoint, artifacts, notes)
@@ -141,7 +140,6 @@ class GitRecorder:
             self._at_step("publish")
         except BaseException:
             cycle.pack.discard()
-            self._index_is_suspect = True
             raise
         self._seal(cycle)
         self._at_step("seal")
@@ -174,9 +172,6 @@ class GitRecorder:
             ref = self._rescue_ref(cycle.moment, what, oid, str(position))
             cycle.rescues.append(RefUpdate(ref, oid, None))
             cycle.notices.append(("set_aside", f"{what} {oid} is kept at {ref}"))
-        if self._index_is_suspect:
-            self.slot.repo.git("read-tree", "--reset", cycle.parent)
-            self._index_is_suspect = False
         with quarantine(self.store.repo) as place:
             since = self.state.run_tip
             cycle.staged = stage(self.slot.repo, self._excludes, place.env, since)
