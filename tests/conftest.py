@@ -17,6 +17,12 @@ IDENTITY = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update", action="store_true", help="write stored outputs (tests/golden) anew"
+    )
+
+
 @pytest.fixture(autouse=True)
 def sealed(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
