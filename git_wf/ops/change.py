@@ -62,8 +62,16 @@ def this_process() -> str:
 
 
 @contextlib.contextmanager
-def held_run(project: Project, run: str) -> Iterator[None]:
-    """Holds the lock of a run. Raises `Conflict` where somebody else does."""
+def held_run(project: Project, run: str, *, only_ask: bool = False) -> Iterator[None]:
+    """Holds the lock of a run. Raises `Conflict` where somebody else does.
+
+    A dry run only asks for it: it makes no file, and works in a repository that is read-only.
+    """
+    if only_ask:
+        if project.store.is_live(run):
+            raise _held_elsewhere(project, run)
+        yield
+        return
     lock = take_run_lock(project, run)
     try:
         yield
@@ -72,14 +80,17 @@ def held_run(project: Project, run: str) -> Iterator[None]:
 
 
 def take_run_lock(project: Project, run: str) -> Lock:
-    path = project.store.lock_path(run)
-    lock = Lock(path, this_process())
+    lock = Lock(project.store.lock_path(run), this_process())
     if not lock.acquire(LOCK_PATIENCE):
-        raise Conflict(
-            f"run {run} is going on: {holder(path)} holds it",
-            hint="wait until it has ended, or end it with Ctrl-C there",
-        )
+        raise _held_elsewhere(project, run)
     return lock
+
+
+def _held_elsewhere(project: Project, run: str) -> Conflict:
+    return Conflict(
+        f"run {run} is going on: {holder(project.store.lock_path(run))} holds it",
+        hint="wait until it has ended, or end it with Ctrl-C there",
+    )
 
 
 def own_worktree_step(

@@ -42,7 +42,7 @@ def rewind(project: Project, words: Sequence[str], *, dry_run: bool) -> Rewound:
     the user has the branch checked out.
     """
     selected = select(project, words)
-    with held_run(project, selected.run.run_id):
+    with held_run(project, selected.run.run_id, only_ask=dry_run):
         if not dry_run:  # what was read before the lock was held may be out of date
             selected = select(project, words)
         moment = project.clock.now()

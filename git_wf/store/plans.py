@@ -31,6 +31,7 @@ from git_wf.store.packs import Pack
 from git_wf.store.refs import RefUpdate, move_refs
 from git_wf.store.repo import Repo
 from git_wf.store.rescue import Rescue, rescue_worktree
+from git_wf.store.staging import nested_repositories
 
 # Author and committer lines that git makes of its environment just so: it strips these marks from
 # both ends of a name and an address.
@@ -131,7 +132,7 @@ def apply_plan(
         if step.path.is_dir():
             place = repo.at_worktree(step.path, step.git_dir)
             for command in step.commands:
-                place.git(*command)
+                place.git(*command, env=identity.env(moment))
     return tuple(rescued)
 
 
@@ -275,19 +276,33 @@ def _update_lines(
     yield "END"
 
 
-def _rescue_lines(step: WorktreeStep, rescue: Rescue, git: str, names: Names) -> Iterator[str]:
-    """Keeps what is in the worktree: a commit of all of it, made with an index of its own."""
+def _rescue_lines(
+    step: WorktreeStep, rescue: Rescue, repo: Repo, git: str, names: Names
+) -> Iterator[str]:
+    """Keeps what is in the worktree: a commit of all of it, made with an index of its own.
+
+    git stores the files of a repository in it, and not a bare link to it, where the index has a
+    path in there already.
+    """
+    place = repo.at_worktree(step.path, step.git_dir)
+    marks = [
+        shlex.quote(f"100644,{hash_object('blob', b'', repo.object_format)},{nested}.git-wf")
+        for nested in nested_repositories(place)
+    ]
     path, index = shlex.quote(os.fspath(step.path)), shlex.quote(f"{step.git_dir}/index")
     yield f"    cd {path}"
     yield "    keep=$(mktemp)"
     yield f'    cp -p {index} "$keep"'
+    for mark in marks:
+        yield f"    GIT_INDEX_FILE=$keep {git} update-index --add --cacheinfo {mark}"
     yield f"    GIT_INDEX_FILE=$keep {git} add -A"
     yield f"    tree=$(GIT_INDEX_FILE=$keep {git} write-tree)"
     yield '    rm -f "$keep"'
     yield f'    if [ "$tree" != "$({git} rev-parse {rescue.parent}^{{tree}})" ]; then'
     text = shlex.quote(rescue.text(names).rstrip("\n"))
     yield f'        made=$({git} commit-tree -p {rescue.parent} -m {text} "$tree")'
-    yield f"        git update-ref --create-reflog -m rescue {rescue.ref} \"$made\" ''"
+    reason = shlex.quote(rescue.reason(names))
+    yield f"        {git} update-ref --create-reflog -m {reason} {rescue.ref} \"$made\" ''"
     yield "    fi"
 
 
@@ -298,7 +313,7 @@ def _worktree_lines(step: WorktreeStep, repo: Repo, names: Names) -> Iterator[st
     yield f'if [ -d {path} ] && [ "$here" = {common} ]; then'
     place = ["git", "--git-dir", os.fspath(step.git_dir), "--work-tree", os.fspath(step.path)]
     if step.rescue is not None:
-        yield from _rescue_lines(step, step.rescue, shlex.join(place), names)
+        yield from _rescue_lines(step, step.rescue, repo, shlex.join(place), names)
     for command in step.commands:
         yield f"    (cd {path} && {shlex.join([*place, *command])})"
     yield "fi"

@@ -29,6 +29,10 @@ class Rescue:
             f"rescue of the worktree of run {self.run}", [(names.trailer("Run"), self.run)]
         )
 
+    def reason(self, names: Names) -> str:
+        """The reflog message."""
+        return f"{names.namespace}: rescue the worktree of run {self.run}"
+
 
 def rescue_worktree(
     repo: Repo, names: Names, rescue: Rescue, identity: Identity, moment: datetime
@@ -59,8 +63,8 @@ def rescue_worktree(
         made = pack.add("commit", encode_commit(commit))
         kept = pack.write()
     try:
-        reason = f"{names.namespace}: rescue the worktree of run {rescue.run}"
-        move_refs(repo, [RefUpdate(rescue.ref, made, None)], reason, identity.env(moment))
+        update = RefUpdate(rescue.ref, made, None)
+        move_refs(repo, [update], rescue.reason(names), identity.env(moment))
     finally:
         if kept is not None:
             kept.release()

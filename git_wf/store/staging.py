@@ -126,6 +126,12 @@ def changes(repo: Repo) -> list[Change]:
             return _scan_healed(repo, Excludes(builtin=False), place).changes
 
 
+def nested_repositories(repo: Repo) -> list[str]:
+    """The untracked repositories in a worktree, deeper ones too; each ends with a slash."""
+    found = [change.path for change in changes(repo) if change.is_nested_repository]
+    return _files_within(repo, found, ())[1] if found else []
+
+
 def stage(
     repo: Repo, excludes: Excludes, env: Mapping[str, str], since: Oid | None = None
 ) -> Staging:
