@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -20,6 +18,7 @@ from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.dot import parse
 from git_wf.engine.loop import Conclusion, Run, walk
 from git_wf.engine.recorder import Recorded
+from tests.stub_agent import write_stub_agent
 
 RUN_ID = "01JKXYZ0000000000000000000"
 ENDS = "start [shape=Mdiamond] exit [shape=Msquare]"
@@ -112,38 +111,10 @@ class Walked:
         return (self.recorder.root / "traces" / name).read_text()
 
 
-STUB = f"""\
-#!{sys.executable}
-'''Answers what the last line with "stub: " in its prompt says, and notes the prompt.'''
-import json, os, re, sys
-
-prompt = sys.stdin.read()
-with open("prompts", "a") as file:
-    file.write(json.dumps([sys.argv[1:], prompt]) + "\\n")
-answers = re.findall(r"stub: (.*)", prompt)
-key, _, value = (answers[-1] if answers else "").partition("=")
-names = {{"preferred_label": "preferred_next_label"}}
-if key in ("suggested_next_ids", "context_updates"):
-    value = json.loads(re.sub(r"(\\w+):", r'"\\1":', value.replace("'", '"')))
-elif key == "raw":
-    print(value)
-    key = ""
-elif key == "exit":
-    print("gone")
-    sys.exit(int(value))
-print("done")
-if key:
-    print(json.dumps({{names.get(key, key): value}}))
-"""
-
-
 @pytest.fixture
 def stub(tmp_path: Path) -> Path:
     """The stub agent: an executable."""
-    path = tmp_path / "stub-agent"
-    path.write_text(STUB)
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
+    return write_stub_agent(tmp_path / "stub-agent")
 
 
 @pytest.fixture
