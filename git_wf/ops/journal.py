@@ -16,12 +16,18 @@ Event = dict[str, Any]
 
 
 class Journal:
-    """Appends events to `events.jsonl` as they happen, and hands them on."""
+    """Appends events to `events.jsonl` as they happen, and hands them on.
+
+    `run_started` is the first of a walk and `run_finished` the last: what is found out before the
+    one waits for it, and the other waits for `end`.
+    """
 
     def __init__(self, run_dir: Path, listen: Callable[[Event], None]) -> None:
         make_directory(run_dir)
         self.path = run_dir / "events.jsonl"
         self._listen = listen
+        self._early: list[Event] | None = []  # None once `run_started` is told
+        self._finished: Event | None = None
         self._end_torn_line()
         self._stream = self.path.open("a", encoding="utf-8", errors="surrogateescape")
 
@@ -32,12 +38,33 @@ class Journal:
                 stream.write(b"\n")
 
     def __call__(self, event: Event) -> None:
+        if event["event"] == "run_finished":
+            self._finished = event
+        elif event["event"] == "run_started":
+            self._tell(event)
+            early, self._early = self._early or [], None
+            for one in early:
+                self._tell(one)
+        elif self._early is not None:
+            self._early.append(event)
+        else:
+            self._tell(event)
+
+    def end(self) -> None:
+        """Tells that the run has finished: nothing follows."""
+        if self._finished is not None:
+            self._tell(self._finished)
+            self._finished = None
+
+    def _tell(self, event: Event) -> None:
         line = json.dumps(event, ensure_ascii=False, allow_nan=False)
         self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
         self._stream.flush()  # a crash must find `stage_started` here
         self._listen(event)
 
     def close(self) -> None:
+        if not self._stream.closed:
+            self.end()
         self._stream.close()
 
 
@@ -83,6 +110,8 @@ def read_disk_artifacts(run_dir: Path, checkpoint: Checkpoint) -> dict[str, byte
 
 class DiskRecorder:
     """Records an in-place run: state on disk, and nothing in git."""
+
+    branches = None  # they would need worktrees of their own
 
     def __init__(self, run_dir: Path, work_dir: Path) -> None:
         self._run_dir = run_dir

@@ -12,7 +12,14 @@ from typing import Any
 
 from git_wf.core.checkpoint import dump_json
 from git_wf.core.clock import Clock, milliseconds, rfc3339
-from git_wf.core.names import RUN_ID_HINT, Oid, RunId, is_run_id, operation_id
+from git_wf.core.names import (
+    RUN_ID_HINT,
+    Oid,
+    RunId,
+    folded_components,
+    is_run_id,
+    operation_id,
+)
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
 from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import TemplateError, render
@@ -25,17 +32,18 @@ from git_wf.ops.host import Host
 from git_wf.ops.journal import DiskRecorder, Event, Journal
 from git_wf.ops.project import Project, open_project, require_writing_git, state_root
 from git_wf.ops.workflow import Workflow, load_workflow, read_project_tables
+from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
 from git_wf.store.files import Lock, holder, make_directory, remove_tree, write_atomic
 from git_wf.store.opened import Checkout, read_checkout
-from git_wf.store.recorder import GitRecorder, RunState, start_run
+from git_wf.store.recorder import RunState, start_run
 from git_wf.store.refs import read_ref
 from git_wf.store.repo import Repo, scrubbed_env
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
 
 # Kinds of other issues are refused by name.
-RUNNABLE_KINDS = frozenset({"start", "exit", "command", "conditional", "wait", "agent", "prompt"})
+RUNNABLE_KINDS = frozenset({"start", "exit", "command", "conditional", "wait", "agent", "prompt"} | {"parallel", "fan_in"})
 Listener = Callable[[Event], None]
 
 
@@ -222,7 +230,7 @@ class LiveRun:
     """What is open while a run goes on."""
 
     project: Project
-    recorder: GitRecorder
+    recorder: RunRecorder
     slot: Slot
     journal: Journal
     engine_run: Run
@@ -357,8 +365,10 @@ def open_live(
     listen: Listener,
 ) -> LiveRun:
     run_dir = project.run_dir(state.run_id)
-    recorder = GitRecorder(
-        project.store, state, slot, run_dir, excludes, project.identity, project.clock,
+    folded = folded_components(prepared.workflow.graph.nodes)
+    grounds = Grounds(project.state_dir, project.settings.worktree_pool, folded)
+    recorder = RunRecorder(
+        project.store, state, slot, run_dir, excludes, project.identity, project.clock, grounds,
         durable=project.settings.durable,
     )  # fmt: skip
     branch = project.settings.names.short_branch(state.run_id)
@@ -457,6 +467,7 @@ def finish(
         return None
     if conclusion.skipped:
         _rescue(project, live)  # the worktree may hold what no checkpoint has
+    live.journal.end()
     if conclusion.status != "waiting":
         live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())
     if keep_worktree:
