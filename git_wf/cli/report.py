@@ -39,6 +39,8 @@ class Reporter:
             return
         told = _LINES.get(event["event"])
         line = told(event, self._level) if told else None
+        if line and event.get("parallel_branch"):
+            line = f"  {event['parallel_branch']}: {line.strip()}"
         if line:
             write_error(one_line_of(line))
 
@@ -94,6 +96,16 @@ def _saved(event: dict[str, Any], level: int) -> str | None:
     return f"    checkpoint @{event['ordinal']}  {short(event['commit'])}"
 
 
+def _parallel_started(event: dict[str, Any], level: int) -> str | None:
+    count = len(event["branches"])
+    return f"  {event['node']}@{event['visit']}: {count} branches, joined at {event['join']}"
+
+
+def _conflict(event: dict[str, Any], level: int) -> str | None:
+    files = ", ".join(event["files"])
+    return f"conflict ahead: {' and '.join(event['branches'])} in {files}"
+
+
 def _skipped(event: dict[str, Any], level: int) -> str | None:
     return f"notice: no checkpoint could be recorded: {event['reason']}"
 
@@ -117,6 +129,8 @@ _LINES = {
     "checkpoint_skipped": _skipped,
     "notice": _notice,
     "agent_output": _output,
+    "parallel_started": _parallel_started,
+    "branch_conflict": _conflict,
 }
 
 

@@ -111,12 +111,21 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class BranchConflict:
+    """Two parallel branches, by name, that could not be merged as they are now, and where."""
+
+    branches: tuple[str, str]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Recorded:
     """What a recorder made of a checkpoint. Notices are (code, message)."""
 
     commit: str | None  # the run commit; None where nothing is committed (an in-place run)
     metadata_commit: str | None
     notices: tuple[tuple[str, str], ...] = ()
+    conflicts: tuple[BranchConflict, ...] = ()  # that are coming; none is told twice
 
 
 _TEXT_OR_NONE = (str, type(None))

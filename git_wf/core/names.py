@@ -116,6 +116,10 @@ class Names:
         return f"refs/{self.namespace}/rescue"
 
     @property
+    def par_root(self) -> str:
+        return f"refs/{self.namespace}/par"
+
+    @property
     def trailer_prefix(self) -> str:
         """`WF` for `wf`, `Fabro` for `fabro`."""
         if self.namespace == DEFAULT_NAMESPACE:
@@ -138,6 +142,15 @@ class Names:
 
     def rescue_ref(self, run: str, rescue: str) -> RefName:
         return RefName(f"{self.rescue_root}/{run}/{rescue}")
+
+    def section_root(self, run: str, section: str) -> str:
+        """The directory of the branches of an open section; `section` is folded, as `f@1`."""
+        return f"{self.par_root}/{run}/{section}"
+
+    def branch_ref(self, run: str, branch: str, side: str) -> RefName:
+        """A ref of an open parallel branch; `branch` is folded, as `f@1/1-a`."""
+        assert side in ("run", "meta"), side
+        return RefName(f"{self.par_root}/{run}/{branch}/{side}")
 
     def subject(self, run: str, node: str, status: str) -> str:
         """The subject of a run commit."""

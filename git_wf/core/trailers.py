@@ -42,6 +42,7 @@ class RunCommitFields:
     status: str
     completed: int | None
     metadata_commit: str | None
+    branch: str = ""  # `f@1/1-a`, of a commit in a parallel branch
 
 
 def plain_text(text: str) -> str:
@@ -73,6 +74,8 @@ def run_commit_message(names: Names, fields: RunCommitFields, notes: str = "") -
         ("Visit", str(fields.visit)),
         ("Status", fields.status),
     ]
+    if fields.branch:
+        values.append(("Branch", fields.branch))
     return message(
         names.subject(fields.run, fields.node, fields.status),
         [(names.trailer(key), value) for key, value in values],
@@ -80,13 +83,20 @@ def run_commit_message(names: Names, fields: RunCommitFields, notes: str = "") -
     )
 
 
-def metadata_message(names: Names, run: str, first_line: str, **trailers: str) -> str:
+def metadata_message(
+    names: Names,
+    run: str,
+    first_line: str,
+    repeated: Iterable[tuple[str, str]] = (),
+    /,
+    **trailers: str,
+) -> str:
     """The message of a metadata commit. `Rewound_From="…"` becomes `WF-Rewound-From: …`.
 
-    A trailer without a value is left out.
+    A trailer without a value is left out; `repeated` are such as can stand there several times.
     """
     given = ((key.replace("_", "-"), text) for key, text in trailers.items() if text)
-    values = [("Run", run), *given]
+    values = [("Run", run), *given, *repeated]
     return message(first_line, [(names.trailer(key), value) for key, value in values])
 
 
@@ -122,4 +132,5 @@ def run_commit_fields(names: Names, text: str) -> RunCommitFields | None:
         status=trailers.get(names.trailer("Status"), matched[3]),
         completed=int(completed) if completed.isdecimal() else None,
         metadata_commit=trailers.get(names.trailer("Checkpoint")) or None,
+        branch=trailers.get(names.trailer("Branch"), ""),
     )

@@ -22,11 +22,11 @@ from git_wf.core.outcome import (
 )
 from git_wf.core.retry import Policy, attempts, failure_signature, jittered
 from git_wf.core.routing import failure_rule
+from git_wf.core.sections import FAN_IN, PARALLEL
 from git_wf.core.templates import TemplateError
 from git_wf.engine.answers import AnswerError, read_answer
 from git_wf.engine.handlers import find_handler
 from git_wf.engine.hooks import Decision
-from git_wf.engine.kinds.conditional import route
 from git_wf.engine.kinds.wait import pause
 from git_wf.engine.state import Visit, added_usage
 from git_wf.errors import UserError
@@ -64,7 +64,7 @@ def _attempts(visit: Visit) -> Outcome:
         outcome = _attempt(visit)
         usage = added_usage(usage, outcome.usage)
         outcome = replace(outcome, usage=usage)
-        if not is_retried(outcome) or visit.attempt >= policy.attempts:
+        if not is_retried(outcome) or visit.is_settled or visit.attempt >= policy.attempts:
             return outcome
         reason = outcome.failure.message if outcome.failure else "the node asked for it"
         decision = visit.fire("stage_retrying", attempt=visit.attempt + 1, reason=reason)
@@ -114,8 +114,8 @@ def _attempt(visit: Visit) -> Outcome:
 
 def _simulated(visit: Visit) -> Outcome:
     """A dry run: everything succeeds, and people take the first choice."""
-    if visit.node.kind == "conditional":
-        return route(visit)
+    if visit.node.kind in ("conditional", PARALLEL, FAN_IN):
+        return find_handler(visit.node)(visit)
     if visit.node.kind == "human":
         visit.chosen = next(iter(visit.run.graph.outgoing(visit.node.id)), None)
     return succeeded()

@@ -6,7 +6,9 @@ from git_wf.core.graph import KINDS, Node
 from git_wf.engine.kinds.agent import ask_agent
 from git_wf.engine.kinds.command import run_command
 from git_wf.engine.kinds.conditional import route
+from git_wf.engine.kinds.fan_in import join_branches
 from git_wf.engine.kinds.human import ask_person
+from git_wf.engine.kinds.parallel import fan_out
 from git_wf.engine.kinds.wait import wait
 from git_wf.engine.plugins import installed_kinds, load_handler
 from git_wf.engine.state import Handler
@@ -18,6 +20,8 @@ HANDLERS: dict[str, Handler] = {
     "conditional": route,
     "human": ask_person,
     "wait": wait,
+    "parallel": fan_out,
+    "fan_in": join_branches,
 }
 # What a workflow may contain; start and exit are the loop's own.
 HANDLED_KINDS = frozenset({"start", "exit", *HANDLERS})

@@ -1,7 +1,8 @@
 """Lifecycle hooks: programs and addresses that a run tells what happens, and may ask.
 
 A hook gets one JSON object on stdin (or as the body of a POST): `event`, `run_id`, `workflow`,
-`goal`, `work_dir`, the fields of the event, and `context`. It runs in the worktree.
+`goal`, `work_dir`, the fields of the event, and `context`. It runs in the worktree. In a parallel
+branch it gets `parallel_branch` (`f@1/1-a`) too, and runs in the branch's worktree.
 
 | event | fields | what a blocking hook may decide |
 |---|---|---|
@@ -31,13 +32,17 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from git_wf.core.context import Redaction, decode_output
 from git_wf.core.values import read_duration
 from git_wf.engine.events import Announcer
 from git_wf.engine.process import Interrupted, Program, Stalled, Watch, run_program
+from git_wf.engine.recorder import Recorder
 from git_wf.errors import UserError
+
+if TYPE_CHECKING:
+    from git_wf.engine.state import Run
 
 EVENTS = (
     "run_start", "run_complete", "run_failed", "stage_start", "stage_complete", "stage_failed",
@@ -109,6 +114,25 @@ def _read_hook(table: Mapping[str, Any], path: str) -> Hook:
         blocking=bool(table.get("blocking")),
         timeout=timeout,
     )
+
+
+def open_hooks(
+    run: Run,
+    recorder: Recorder,
+    watch: Watch,
+    redaction: Redaction,
+    announce: Announcer,
+    branch: str = "",
+) -> Hooks:
+    """The hooks of a run, or of a branch of it. A dry run has none."""
+    about = {"run_id": run.run_id, "workflow": run.graph.name, "goal": run.goal}
+    if run.dry_run:
+        return Hooks([], about, {}, Path(), watch, redaction, announce)
+    about["work_dir"] = str(recorder.work_dir)
+    if branch:
+        about["parallel_branch"] = branch
+    hooks = read_hooks(run.config)
+    return Hooks(hooks, about, run.env, recorder.work_dir, watch, redaction, announce)
 
 
 class Hooks:
@@ -195,6 +219,8 @@ class Hooks:
             "GIT_WF_VISIT": str(told.get("visit", "")),
             "GIT_WF_HOOK": hook.event,
         }
+        if "parallel_branch" in told:
+            marks["GIT_WF_BRANCH"] = str(told["parallel_branch"])
         context = self.scratch / f"{place}-context.json"
         values = json.dumps(told["context"], ensure_ascii=False, sort_keys=True)
         context.write_bytes(values.encode("utf-8", "replace"))

@@ -36,11 +36,12 @@ from git_wf.core.outcome import (
     succeeded,
 )
 from git_wf.core.retry import SIGNATURE_LIMIT
-from git_wf.core.routing import Step, next_step, retry_step
+from git_wf.core.routing import Step, failure_rule, next_step, retry_step
+from git_wf.core.sections import PARALLEL, find_join
 from git_wf.core.stylesheet import styled
 from git_wf.engine.attempt import Attempted, attempt_visit, signed
 from git_wf.engine.events import Announcer, Listener
-from git_wf.engine.hooks import Hooks, read_hooks
+from git_wf.engine.hooks import open_hooks
 from git_wf.engine.people import People, Question, Waiting
 from git_wf.engine.prepare import prepare
 from git_wf.engine.process import (
@@ -53,7 +54,16 @@ from git_wf.engine.process import (
 )
 from git_wf.engine.programs import write_trace
 from git_wf.engine.recorder import Recorded, Recorder
-from git_wf.engine.state import SESSIONS_KEY, Conclusion, Means, Run, State, Visit, edge_record
+from git_wf.engine.state import (
+    SESSIONS_KEY,
+    Conclusion,
+    Ends,
+    Means,
+    Run,
+    State,
+    Visit,
+    edge_record,
+)
 from git_wf.errors import Conflict, GitFailed, StateUnreadable
 
 __all__ = ["Conclusion", "Run", "walk"]
@@ -93,10 +103,11 @@ def walk(
     watch = Watch(cancel or threading.Event(), run.graph.seconds("stall_timeout", DEFAULT_STALL))
     redaction = Redaction(secrets)
     announce = Announcer(run.run_id, listen, clock, redaction, watch.touch)
-    hooks = _hooks(run, recorder, watch, redaction, announce)
+    hooks = open_hooks(run, recorder, watch, redaction, announce)
     means = Means(
-        recorder, clock, watch, redaction, announce, hooks, people or People(), draw, first_delay
-    )
+        recorder, clock, watch, redaction, announce, hooks, people or People(), draw, first_delay,
+        begin_walk=Walker,
+    )  # fmt: skip
     if checkpoint is None:
         state = State.fresh(run)
     else:
@@ -110,17 +121,6 @@ def walk(
         "run_finished", status=conclusion.status, failure_reason=conclusion.failure_reason or None
     )
     return conclusion
-
-
-def _hooks(
-    run: Run, recorder: Recorder, watch: Watch, redaction: Redaction, announce: Announcer
-) -> Hooks:
-    about = {"run_id": run.run_id, "workflow": run.graph.name, "goal": run.goal}
-    if run.dry_run:
-        return Hooks([], about, {}, Path(), watch, redaction, announce)
-    about["work_dir"] = str(recorder.work_dir)
-    hooks = read_hooks(run.config)
-    return Hooks(hooks, about, run.env, recorder.work_dir, watch, redaction, announce)
 
 
 def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None, prepared: bool) -> Conclusion:
@@ -158,12 +158,16 @@ def _walk_with_hooks(walker: Walker, begin: str, prepared: bool) -> Conclusion:
 
 
 class Walker:
-    """One walk: its state, and everything that it was handed."""
+    """One walk, of a run or of a parallel branch: its state, and everything that it was handed."""
 
-    def __init__(self, run: Run, state: State, means: Means) -> None:
+    def __init__(self, run: Run, state: State, means: Means, ends: Ends | None = None) -> None:
         self.run = run
         self.state = state
         self.means = means
+        self.question: Question | None = None
+        self.has_stalled = False
+        self.is_recorded = True
+        self._ends = ends or Ends()
         self._announce = means.announce
         self._scratch = Path()
         self._since = means.clock.monotonic()
@@ -190,12 +194,14 @@ class Walker:
         except Interrupted:
             return self.conclude("interrupted")
         except Stalled:
-            return self.conclude(FAIL, self._stalled())
+            return self._conclude_stalled()
         return self.conclude(FAIL, reason) if reason else self.walk_from(node_id)
 
     def walk_from(self, node_id: str) -> Conclusion:
         nodes = self.run.graph.nodes
-        while True:
+        while node_id not in self._ends.good:
+            if node_id in self._ends.bad:
+                return self.conclude(FAIL, self._ends.bad[node_id])
             if node_id not in nodes:
                 raise StateUnreadable(f"the graph of run '{self.run.run_id}' has no '{node_id}'")
             try:
@@ -204,14 +210,20 @@ class Walker:
             except Interrupted:
                 return self.conclude("interrupted")
             except Stalled:
-                return self.conclude(FAIL, self._stalled())
+                return self._conclude_stalled()
             except Waiting as err:
                 return self._wait(err.question)
             if step.target is None:
                 return self.conclude(FAIL if step.reason else SUCCESS, step.reason)
             node_id = step.target
+        return self.conclude(SUCCESS)
+
+    def _conclude_stalled(self) -> Conclusion:
+        self.has_stalled = True
+        return self.conclude(FAIL, self._stalled())
 
     def _wait(self, question: Question) -> Conclusion:
+        self.question = question
         waiting = question.to_json()
         try:
             self._tell_notices(self.means.recorder.wait(waiting))
@@ -290,9 +302,11 @@ class Walker:
         try:
             attempted = attempt_visit(visit)
         except Stalled:
+            self.has_stalled = True
             stalled = self._stalled()
             outcome = signed(visit, failed(stalled, CANCELLED))
             attempted = Attempted(outcome, visit.attempt - 1)
+        self.state.join(visit.branches)
         outcome = self.state.admit(node, attempted.outcome, attempted.retries)
         self.state.context.update(visit.facts)
         if visit.sessions:
@@ -331,6 +345,8 @@ class Walker:
             means=self.means,
             state=state,
             sessions=state.sessions,
+            ends=self._ends,
+            is_recorded=self.is_recorded,
         )
 
     def _trace_dir(self, node: Node, number: int) -> Path:
@@ -362,7 +378,11 @@ class Walker:
         repeated = self._repeated_failure(outcome)
         if repeated:
             return Step(None, None, "signature_limit", repeated)
-        if visit.chosen is not None and outcome.is_success:
+        if visit.jump is not None:
+            step = Step(visit.jump, None, "again")
+        elif node.kind == PARALLEL:
+            step = self._join_step(node, outcome)
+        elif visit.chosen is not None and outcome.is_success:
             step = Step(visit.chosen.target, visit.chosen, "preferred_label")
         else:
             step = self._next_step(node, outcome)
@@ -372,6 +392,16 @@ class Walker:
 
     def _next_step(self, node: Node, outcome: Outcome) -> Step:
         return next_step(self.run.graph, node, outcome, self._value, self.means.draw)
+
+    def _join_step(self, node: Node, outcome: Outcome) -> Step:
+        """After a fan-out comes its join: its edges were taken by the branches."""
+        graph = self.run.graph
+        if outcome.status == FAIL and failure_rule(graph, node) != "route":
+            told = outcome.failure.message if outcome.failure else ""
+            failure = Step(None, None, "failure", told or f"node '{node.id}' failed")
+            return retry_step(graph, node) or failure
+        join = find_join(graph, node.id)
+        return Step(join, None, "join", "" if join else f"no edge matches from '{node.id}'")
 
     def _repeated_failure(self, outcome: Outcome) -> str:
         if outcome.failure is None or outcome.failure.kind != DETERMINISTIC:
@@ -443,8 +473,10 @@ class Walker:
             recorded = self.means.recorder.record(checkpoint, artifacts, notes)
         except (GitFailed, Conflict, OSError) as err:
             self._skipped += 1
+            self.is_recorded = False
             self._announce("checkpoint_skipped", reason=str(err))
             return
+        self.is_recorded = True
         state.ordinal = checkpoint.ordinal
         state.previous = checkpoint.as_previous(recorded.commit, recorded.metadata_commit)
         self._tell_notices(recorded)
@@ -454,6 +486,10 @@ class Walker:
             commit=recorded.commit,
             metadata_commit=recorded.metadata_commit,
         )
+        for conflict in recorded.conflicts:
+            self._announce(
+                "branch_conflict", branches=list(conflict.branches), files=list(conflict.files)
+            )
         visit.fire(
             "checkpoint_saved",
             ordinal=checkpoint.ordinal,

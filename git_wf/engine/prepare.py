@@ -9,7 +9,7 @@ from typing import Any
 from git_wf.core.values import read_duration
 from git_wf.engine.process import Program, run_program
 from git_wf.engine.programs import end_failure, start_failure
-from git_wf.engine.state import Means, Run
+from git_wf.engine.state import Means, Run, branch_marks
 
 DEFAULT_TIMEOUT = 600.0  # seconds
 
@@ -36,7 +36,7 @@ def _run_step(run: Run, means: Means, step: Mapping[str, Any], scratch: Path) ->
         if duration is None:
             return f"'{step['timeout']}' is not a duration"
         timeout = duration.seconds
-    marks = {"GIT_WF_RUN_ID": run.run_id, "GIT_WF_NODE": "", "GIT_WF_VISIT": ""}
+    marks = {**branch_marks(run.run_id, means.branch), "GIT_WF_NODE": "", "GIT_WF_VISIT": ""}
     argv = ["sh", "-c", step["script"]]
     program = Program(
         argv, means.recorder.work_dir, {**run.env, **marks}, marks, timeout=timeout or None

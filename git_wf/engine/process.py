@@ -50,6 +50,24 @@ class Stalled(Exception):
 
 
 @dataclass
+class Pulse:
+    """When there was a sign of life last; the branches of a run share one."""
+
+    last: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True)
+class EitherCancel:
+    """Set when one of the two is: a branch ends with its run, or by itself."""
+
+    one: Cancel
+    other: Cancel
+
+    def is_set(self) -> bool:
+        return self.one.is_set() or self.other.is_set()
+
+
+@dataclass
 class Watch:
     """Whether a run may go on: nobody cancelled it, and something happens in it.
 
@@ -58,10 +76,14 @@ class Watch:
 
     cancel: Cancel
     stall_timeout: float | None = None  # seconds
-    last_sign: float = field(default_factory=time.monotonic)
+    pulse: Pulse = field(default_factory=Pulse)
 
     def touch(self) -> None:
-        self.last_sign = time.monotonic()
+        self.pulse.last = time.monotonic()
+
+    def for_branch(self, stop: Cancel) -> Watch:
+        """The watch of a branch, which `stop` ends too. Its signs of life are the run's."""
+        return Watch(EitherCancel(self.cancel, stop), self.stall_timeout, self.pulse)
 
     def check_cancelled(self) -> None:
         """Raises `Interrupted`."""
@@ -71,14 +93,14 @@ class Watch:
     def check(self) -> None:
         """Raises `Interrupted` or `Stalled`."""
         self.check_cancelled()
-        if self.stall_timeout and time.monotonic() - self.last_sign >= self.stall_timeout:
+        if self.stall_timeout and time.monotonic() - self.pulse.last >= self.stall_timeout:
             raise Stalled
 
     def patience(self, longest: float) -> float:
         """Seconds until the next check is due, at most `longest`."""
         if not self.stall_timeout:
             return longest
-        rest = self.last_sign + self.stall_timeout - time.monotonic()
+        rest = self.pulse.last + self.stall_timeout - time.monotonic()
         return max(0.0, min(longest, rest))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from git_wf.core.checkpoint import Checkpoint, Recorded
+from git_wf.core.sections import BranchStep, KeptBranch, Merged
 
-__all__ = ["Recorded", "Recorder"]
+__all__ = ["BranchRecorder", "Branches", "KeptBranch", "Merged", "Recorded", "Recorder"]
 
 
 class Recorder(Protocol):
@@ -32,4 +33,44 @@ class Recorder(Protocol):
 
         Raising `GitFailed`, `Conflict` or `OSError` means that nothing was published: the run
         goes on, and the next checkpoint takes the same ordinal.
+        """
+
+    @property
+    def branches(self) -> Branches | None:
+        """Where parallel branches are recorded; None where there is one worktree only."""
+
+
+class BranchRecorder(Recorder, Protocol):
+    """The recorder of one parallel branch, with a worktree of its own."""
+
+    @property
+    def kept(self) -> KeptBranch:
+        """As the branch was when it was opened."""
+
+    @property
+    def head(self) -> str:
+        """The last recorded commit."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the worktree has seen the prepare steps."""
+
+    def finish(self, *, keep: bool) -> None:
+        """Lets the worktree go; with `keep` it stays as it is, for a resumption."""
+
+
+class Branches(Protocol):
+    """Records the branches of fan-outs that a run, or another branch, opens."""
+
+    def find_branch(self, step: BranchStep) -> KeptBranch | None:
+        """What an earlier process recorded in this very section; None where it did not begin."""
+
+    def open_branch(self, step: BranchStep) -> BranchRecorder:
+        """Begins a branch, or goes on with one. Raises `GitFailed`, `Conflict`, `OSError`."""
+
+    def merge(self, section: str, heads: Sequence[tuple[BranchStep, str]]) -> Merged:
+        """Brings the worktree to the merge of its own head and `heads`, one after the other.
+
+        The next `record` makes it a commit that has them as further parents, and closes their
+        branches. Raises `GitFailed`, `OSError`.
         """

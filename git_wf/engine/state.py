@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.clock import Clock
 from git_wf.core.context import Redaction, graph_values, recorded_updates
 from git_wf.core.graph import Edge, Graph, Node
 from git_wf.core.outcome import DETERMINISTIC, SUCCESS, Outcome
+from git_wf.core.sections import BranchPath, branch_name
 from git_wf.engine.events import Announcer
 from git_wf.engine.hooks import Decision, Hooks
-from git_wf.engine.people import People
+from git_wf.engine.people import People, Question
 from git_wf.engine.process import Watch
 from git_wf.engine.recorder import Recorder
 
@@ -129,13 +130,56 @@ class State:
         self.resumed = False
         return recorded
 
+    def fork(self, incoming: dict[str, Any] | None) -> State:
+        """The state that a parallel branch begins with: its own from here on, nothing spent."""
+        return replace(
+            self,
+            context=dict(self.context),
+            completed=list(self.completed),
+            visits=dict(self.visits),
+            retries=dict(self.retries),
+            outcomes=dict(self.outcomes),
+            failure_signatures=dict(self.failure_signatures),
+            restart_signatures=dict(self.restart_signatures),
+            incoming=incoming,
+            ordinal=0,
+            previous=None,
+            retries_in_all=0,
+            usage={},
+            duration_ms=0,
+        )
+
+    def join(self, branches: Sequence[State]) -> None:
+        """Takes in what branches counted, in the order of their edges, and their last outcomes.
+
+        Their usage is that of the fan-out's outcome; their context stays their own.
+        """
+        before = self.fork(None)
+        for branch in branches:
+            for name in ("visits", "failure_signatures", "restart_signatures"):
+                counts: dict[str, int] = getattr(self, name)
+                start: dict[str, int] = getattr(before, name)
+                for key, count in getattr(branch, name).items():
+                    counts[key] = counts.get(key, 0) + count - start.get(key, 0)
+            for node, outcome in branch.outcomes.items():
+                if outcome != before.outcomes.get(node):
+                    self.outcomes[node] = outcome
+                    self._keep_retries(node, branch.retries.get(node, 0))
+            self.retries_in_all += branch.retries_in_all
+
+    def _keep_retries(self, node: str, retries: int) -> None:
+        if retries:
+            self.retries[node] = retries
+        else:
+            self.retries.pop(node, None)
+
     def _count_retries(self, node: Node, retries: int) -> None:
         key = f"internal.retry_count.{node.id}"
         self.retries_in_all += retries
+        self._keep_retries(node.id, retries)
         if retries:
-            self.retries[node.id] = self.context[key] = retries
+            self.context[key] = retries
         else:
-            self.retries.pop(node.id, None)
             self.context.pop(key, None)
 
     def _note_failure(self, outcome: Outcome) -> None:
@@ -177,6 +221,31 @@ def edge_record(edge: Edge | None) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Where a branch ends: at its join or the exit, or where it has no business to be."""
+
+    good: frozenset[str] = frozenset()
+    bad: Mapping[str, str] = field(default_factory=dict)  # node → what is wrong with it
+
+
+class BranchWalk(Protocol):
+    """A walker of `loop.py`, as whoever runs branches needs it."""
+
+    state: State
+    question: Question | None  # that nobody answered
+    has_stalled: bool
+    is_recorded: bool  # the last visit was
+
+    def use_scratch(self, path: Path) -> None: ...
+
+    def walk_prepared(self, node_id: str, prepared: bool) -> Conclusion: ...
+
+
+class BeginWalk(Protocol):
+    def __call__(self, run: Run, state: State, means: Means, ends: Ends) -> BranchWalk: ...
+
+
+@dataclass(frozen=True)
 class Means:
     """What a walk is handed: where it records, whom it tells, what it waits and draws by."""
 
@@ -189,6 +258,8 @@ class Means:
     people: People = field(default_factory=People)
     draw: Callable[[], float] = random.random
     first_delay: float | None = None  # seconds
+    branch: BranchPath = ()  # which one is walked; empty for the run itself
+    begin_walk: BeginWalk | None = None  # how a branch is walked
 
 
 @dataclass
@@ -210,6 +281,11 @@ class Visit:
     facts: dict[str, Any] = field(default_factory=dict)  # `internal.…` keys that it sets
     chosen: Edge | None = None  # the edge that a person chose
     attempt: int = 1
+    jump: str | None = None  # a node that comes next whatever the edges say
+    is_settled: bool = False  # no further attempt could change what came out
+    ends: Ends = field(default_factory=Ends)  # of the branch that the visit is in
+    is_recorded: bool = True  # the visit before this one was
+    branches: list[State] = field(default_factory=list)  # as those that it opened have ended
 
     @property
     def clock(self) -> Clock:
@@ -240,7 +316,7 @@ class Visit:
     def marks(self) -> dict[str, str]:
         """The environment entries that the programs of this visit are found by."""
         return {
-            "GIT_WF_RUN_ID": self.run.run_id,
+            **branch_marks(self.run.run_id, self.means.branch),
             "GIT_WF_NODE": self.node.id,
             "GIT_WF_VISIT": str(self.number),
         }
@@ -255,6 +331,14 @@ class Visit:
             "graph": self.run.graph.attributes,
             "context": self.values,
         }
+
+
+def branch_marks(run_id: str, branch: BranchPath) -> dict[str, str]:
+    """The environment entries that all programs of a run, or of one of its branches, have."""
+    marks = {"GIT_WF_RUN_ID": run_id}
+    if branch:
+        marks["GIT_WF_BRANCH"] = branch_name(branch)
+    return marks
 
 
 Handler = Callable[[Visit], Outcome]

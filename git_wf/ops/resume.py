@@ -322,10 +322,10 @@ def _visit_of(checkpoint: Checkpoint) -> tuple[str, int]:
 
 
 def _started_visit(run_dir: Path) -> tuple[str, int] | None:
-    """The visit that was started last."""
+    """The visit that was started last, those of parallel branches aside."""
     last = None
     for event in read_events(run_dir):
-        if event.get("event") == "stage_started":
+        if event.get("event") == "stage_started" and not event.get("parallel_branch"):
             last = (str(event.get("node")), int(event.get("visit") or 0))
     return last
 

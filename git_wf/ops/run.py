@@ -21,6 +21,7 @@ from git_wf.core.names import (
     operation_id,
 )
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
+from git_wf.core.sections import FAN_IN, PARALLEL
 from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import TemplateError, render
 from git_wf.core.validate import unsupported
@@ -43,7 +44,9 @@ from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
 
 # Kinds of other issues are refused by name.
-RUNNABLE_KINDS = frozenset({"start", "exit", "command", "conditional", "wait", "agent", "prompt"} | {"parallel", "fan_in"})
+RUNNABLE_KINDS = frozenset(
+    {"start", "exit", "command", "conditional", "wait", "agent", "prompt", PARALLEL, FAN_IN}
+)
 Listener = Callable[[Event], None]
 
 
@@ -119,6 +122,16 @@ def refuse_errors(workflow: Workflow) -> None:
             hint=f"git wf validate {workflow.path}",
             file=str(workflow.path),
             text=workflow.text,
+        )
+
+
+def refuse_fan_outs(workflow: Workflow) -> None:
+    """A run in place has one worktree, and branches need one each."""
+    found = workflow.graph.of_kind(PARALLEL)
+    if found:
+        raise UserError(
+            f"fan-out '{found[0].id}' cannot be run in place: its branches need worktrees",
+            hint=f"git wf run {workflow.path}",
         )
 
 
@@ -526,6 +539,8 @@ def _run_outside_git(
     repo = _repository_here(host)
     top = repo.work_tree if repo is not None and repo.work_tree is not None else host.cwd
     prepared = prepare(host, path, options, read_project_tables(top))
+    if not options.dry_run:
+        refuse_fan_outs(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock)
     engine_run = engine_view(prepared, run_id, {"worktree": str(top)}, dry=options.dry_run)
     run_dir = in_place_directory(host, repo, top) / "runs" / run_id

@@ -45,13 +45,14 @@ class RunState:
 
 
 @dataclass
-class _Cycle:
+class Cycle:
     """What one cycle gathers between its steps."""
 
     moment: datetime
     checkpoint: Checkpoint
     pack: Pack
     parent: Oid = _NOTHING
+    parents: tuple[Oid, ...] = ()  # of the run commit
     branch_old: Oid | None = None
     staged: Staging | None = None
     root: Tree = field(default_factory=dict)
@@ -61,8 +62,19 @@ class _Cycle:
     notices: list[tuple[str, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class BranchTips:
+    """The refs of an open parallel branch. `branch` is folded, as its refs have it: `f@1/1-a`."""
+
+    branch: str
+    run: Oid
+    meta: Oid
+
+
 class GitRecorder:
     """Records a live run. Whoever makes one holds the run's lock and the slot's."""
+
+    branch = ""  # the name of the parallel branch that is recorded; empty for the run itself
 
     def __init__(
         self,
@@ -82,6 +94,8 @@ class GitRecorder:
         self.slot = slot
         self.run_dir = run_dir
         self.work_dir = slot.path
+        self.run_ref = store.names.run_branch(state.run_id)
+        self.meta_ref = store.names.meta_ref(state.run_id)
         self._excludes = excludes
         self._identity = identity
         self._clock = clock
@@ -127,7 +141,7 @@ class GitRecorder:
     def _run_cycle(
         self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
     ) -> Recorded:
-        cycle = _Cycle(self._clock.now(), checkpoint, Pack(self.store.repo))
+        cycle = Cycle(self._clock.now(), checkpoint, Pack(self.store.repo))
         try:
             self._stage(cycle)
             self._at_step("stage")
@@ -143,6 +157,27 @@ class GitRecorder:
             raise
         self._seal(cycle)
         self._at_step("seal")
+        return self._recorded(cycle)
+
+    # What parallel sections add.
+
+    def _parents(self, parent: Oid) -> tuple[Oid, ...]:
+        """The parents of a run commit that builds on `parent`."""
+        return (parent,)
+
+    def _ended_branches(self, checkpoint: Checkpoint) -> list[BranchTips]:
+        """The branches of the fan-out whose checkpoint this is."""
+        return []
+
+    def _closed_refs(self, cycle: Cycle) -> list[RefUpdate]:
+        """The refs that go when the cycle's move."""
+        return []
+
+    def _follow(self, commit: Oid) -> None:
+        """Brings the worktree's HEAD to the commit that was just published."""
+        attach(self.slot, self.run_ref)
+
+    def _recorded(self, cycle: Cycle) -> Recorded:
         return Recorded(cycle.commit, cycle.metadata, tuple(cycle.notices))
 
     # disk
@@ -163,10 +198,10 @@ class GitRecorder:
 
     # stage
 
-    def _stage(self, cycle: _Cycle) -> None:
-        branch = self.store.names.run_branch(self.state.run_id)
-        head = reconcile_head(self.slot, branch, self.state.run_tip)
+    def _stage(self, cycle: Cycle) -> None:
+        head = reconcile_head(self.slot, self.run_ref, self.state.run_tip)
         cycle.parent = head.parent
+        cycle.parents = self._parents(head.parent)
         cycle.branch_old = head.branch_tip
         for position, (what, oid) in enumerate(head.set_aside):
             ref = self._rescue_ref(cycle.moment, what, oid, str(position))
@@ -201,14 +236,14 @@ class GitRecorder:
 
     # metadata
 
-    def _write_metadata(self, cycle: _Cycle, artifacts: Mapping[str, bytes]) -> None:
+    def _write_metadata(self, cycle: Cycle, artifacts: Mapping[str, bytes]) -> None:
         assert cycle.staged is not None
         names, checkpoint = self.store.names, cycle.checkpoint
         cycle.checkpoint = replace(
             checkpoint,
             git_commit_sha=None,
             git_tree_sha=cycle.staged.tree,
-            git_parent_sha=cycle.parent,
+            git_parent_sha=cycle.parents[0],
         )
         root = {
             name: entry
@@ -227,17 +262,20 @@ class GitRecorder:
             root[b"nodes"] = Entry(DIRECTORY, self._add_tree(cycle.pack, nodes))
         cycle.root = root
         outcome = checkpoint.outcome
+        ended = self._ended_branches(checkpoint)
         cycle.metadata = self._add_commit(
             cycle,
             self._add_tree(cycle.pack, root),
-            [self.state.meta_tip],
+            [self.state.meta_tip, *(tips.meta for tips in ended)],
             metadata_message(
                 names,
                 self.state.run_id,
                 f"checkpoint {name_of_visit(checkpoint.current_node, checkpoint.visit)}",
+                [("Head", f"{tips.branch} {tips.run}") for tips in ended],
                 Ordinal=str(checkpoint.ordinal),
                 Next=checkpoint.next_node_id or "",
                 Duration_Ms=str(outcome.duration_ms if outcome else 0),
+                Branch=self.branch,
             ),
         )
 
@@ -259,7 +297,7 @@ class GitRecorder:
     def _add_tree(self, pack: Pack, tree: Tree) -> Oid:
         return pack.add("tree", encode_tree(tree, self.store.repo.object_format))
 
-    def _add_commit(self, cycle: _Cycle, tree: Oid, parents: Sequence[Oid], message: str) -> Oid:
+    def _add_commit(self, cycle: Cycle, tree: Oid, parents: Sequence[Oid], message: str) -> Oid:
         commit = Commit(
             tree=tree,
             parents=tuple(parents),
@@ -271,7 +309,7 @@ class GitRecorder:
 
     # commit
 
-    def _write_commit(self, cycle: _Cycle, notes: str) -> None:
+    def _write_commit(self, cycle: Cycle, notes: str) -> None:
         assert cycle.staged is not None
         checkpoint = cycle.checkpoint
         fields = RunCommitFields(
@@ -281,20 +319,21 @@ class GitRecorder:
             status=checkpoint.status,
             completed=len(checkpoint.completed_nodes),
             metadata_commit=cycle.metadata,
+            branch=self.branch,
         )
         message = run_commit_message(self.store.names, fields, notes)
-        cycle.commit = self._add_commit(cycle, cycle.staged.tree, [cycle.parent], message)
+        cycle.commit = self._add_commit(cycle, cycle.staged.tree, cycle.parents, message)
 
     # publish
 
-    def _publish(self, cycle: _Cycle, kept: KeptPack | None) -> None:
-        names, run = self.store.names, self.state.run_id
+    def _publish(self, cycle: Cycle, kept: KeptPack | None) -> None:
         try:
             self._transaction.apply(
                 [
                     *cycle.rescues,
-                    RefUpdate(names.run_branch(run), cycle.commit, cycle.branch_old),
-                    RefUpdate(names.meta_ref(run), cycle.metadata, self.state.meta_tip),
+                    RefUpdate(self.run_ref, cycle.commit, cycle.branch_old),
+                    RefUpdate(self.meta_ref, cycle.metadata, self.state.meta_tip),
+                    *self._closed_refs(cycle),
                 ]
             )
         finally:
@@ -302,13 +341,13 @@ class GitRecorder:
                 kept.release()
         self.state.run_tip, self.state.meta_tip = cycle.commit, cycle.metadata
         self.state.tree = cycle.root
-        attach(self.slot, names.run_branch(run))
+        self._follow(cycle.commit)
         if kept is not None:
             self._small_packs.append(kept.path)
 
     # seal
 
-    def _seal(self, cycle: _Cycle) -> None:
+    def _seal(self, cycle: Cycle) -> None:
         self._write_checkpoint(replace(cycle.checkpoint, git_commit_sha=cycle.commit))
         if len(self._small_packs) >= CONSOLIDATE_EVERY:
             self._small_packs = list(consolidate(self.store.repo, self._small_packs))
@@ -340,17 +379,18 @@ class GitRecorder:
         self, first_line: str, files: Mapping[bytes, bytes], **trailers: str
     ) -> Oid:
         moment = self._clock.now()
-        cycle = _Cycle(moment, Checkpoint(self.state.run_id), Pack(self.store.repo))
+        cycle = Cycle(moment, Checkpoint(self.state.run_id), Pack(self.store.repo))
         root = dict(self.state.tree)
         for name, data in files.items():
             root[name] = Entry(FILE, cycle.pack.add("blob", data))
-        message = metadata_message(self.store.names, self.state.run_id, first_line, **trailers)
+        message = metadata_message(
+            self.store.names, self.state.run_id, first_line, Branch=self.branch, **trailers
+        )
         tree = self._add_tree(cycle.pack, root)
         commit = self._add_commit(cycle, tree, [self.state.meta_tip], message)
         kept = cycle.pack.write(durable=self._durable)
-        ref = self.store.names.meta_ref(self.state.run_id)
         try:
-            self._transaction.apply([RefUpdate(ref, commit, self.state.meta_tip)])
+            self._transaction.apply([RefUpdate(self.meta_ref, commit, self.state.meta_tip)])
         finally:
             if kept is not None:
                 kept.release()

@@ -384,10 +384,11 @@ def detach(slot: Slot) -> None:
     """HEAD stays at its commit and lets go of the branch."""
     commit = head_state(slot).commit
     if commit is not None:
-        _detach_at(slot, commit)
+        detach_at(slot, commit)
 
 
-def _detach_at(slot: Slot, commit: Oid) -> None:
+def detach_at(slot: Slot, commit: Oid) -> None:
+    """HEAD goes to a commit; index and files stay."""
     slot.repo.git("update-ref", "--no-deref", "-m", "wf: detach", "HEAD", commit)
 
 
@@ -396,7 +397,8 @@ def reconcile_head(slot: Slot, branch: str, last: Oid) -> Head:
 
     With L the last recorded run commit and H the worktree's HEAD: H where it descends from L,
     else L. Where the run branch is there too, HEAD is on it; else HEAD is detached, so that staging
-    sees the right parent, and `attach` follows once the run branch has moved.
+    sees the right parent, and `attach` follows once the run branch has moved. On the ref of a
+    parallel branch, which is not among git's branches, HEAD never is.
     """
     try:
         head, tip = _tips(slot, "HEAD", branch)
@@ -412,10 +414,10 @@ def reconcile_head(slot: Slot, branch: str, last: Oid) -> Head:
             continue
         if not slot.repo.is_ancestor(commit, parent):
             aside.append((what, commit))
-    if tip == parent:
+    if tip == parent and branch.startswith("refs/heads/"):
         attach(slot, branch)
     elif head != parent or _head_file(slot) is not None or slot.repo.head_ref() is not None:
-        _detach_at(slot, parent)
+        detach_at(slot, parent)
     return Head(parent, tip, aside)
 
 

@@ -40,16 +40,19 @@ RESPONSE_LIMIT = 8 * 1024 * 1024  # bytes of output that a response is read from
 LAST_RESPONSE = 200  # characters
 
 
-def ask_agent(visit: Visit) -> Outcome:
+def ask_agent(visit: Visit, more: str = "") -> Outcome:
+    """`more` stands behind the node's prompt, as it is."""
     run, node = visit.run, visit.node
     profile = find_profile(backend_name(node, run.config, run.env), run.config)
     talk = _talk(visit, profile)
     prompt = _whole_prompt(visit, talk.fidelity)
+    if more:
+        prompt = f"{prompt}\n\n{more}"
     _write_text(visit, "prompt.md", prompt)
     argv = profile.argv(
         {"model": node.text("model"), "effort": node.text("reasoning_effort")},
         talk.session,
-        prompt_only=node.kind == "prompt",
+        prompt_only=node.kind in ("prompt", "fan_in"),
     )
     write_trace(visit, "provider_used.json", _provider(visit, profile, argv, talk))
     timeout = node.seconds("timeout")
