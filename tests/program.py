@@ -36,9 +36,13 @@ class FakeClock:
 
 
 def run_id(number: int) -> str:
-    """The id of the n-th run that a `Program` makes."""
+    """The id of the n-th run that a `Program` makes in this process.
+
+    What a run leaves behind is found on the whole machine by the run's id, so that two test
+    processes at the same time must not have the same.
+    """
     moment = int(BEGIN.timestamp() * 1000) + number
-    return ulid(moment, bytes(9) + bytes([number]))
+    return ulid(moment, bytes(5) + os.getpid().to_bytes(4, "big") + bytes([number]))
 
 
 @dataclass

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import click
+
 from git_wf.cli.common import json_option, open_here, reading, words_argument
 from git_wf.cli.group import verb
 from git_wf.cli.output import duration, painted, write, write_json
 from git_wf.core.trailers import one_line, plain_text
-from git_wf.errors import UserError
 from git_wf.ops.show import Shown, show
 
 
@@ -24,7 +25,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     git wf show 01JK @4 --json
     """
     if len(words) > 2:
-        raise UserError("show takes a run and a target", hint="git wf show -h")
+        raise click.UsageError("show takes a run and a target")
     with open_here() as project:
         shown = show(project, words)
         if as_json:

@@ -58,7 +58,7 @@ class Entry:
             "next_node_id": self.next_node_id,
             "commit": self.commit,
             "metadata_commit": self.metadata_commit,
-            "timestamp": self.timestamp,
+            "timestamp": self.timestamp or None,
             "duration_ms": self.duration_ms,
             "merged": list(self.merged),
             "notes": list(self.notes),

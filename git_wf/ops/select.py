@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from git_wf.core.names import Oid, RunId, is_run_prefix
 from git_wf.core.timeline import Entry, find_target, is_target_form
-from git_wf.errors import UserError
+from git_wf.errors import StateUnreadable, UserError
 from git_wf.ops.project import Project
 from git_wf.store.runs import RunRefs, StoredRun, Timeline
 
@@ -42,10 +43,11 @@ def select(project: Project, words: Sequence[str]) -> Selected:
     elif words and (matches := _matches(project, words[0], known)):
         _refuse_two_readings(project, words[0], matches, known)
         refs, target = _only(words[0], matches, known), None
+    elif words and _is_only_a_run(words[0], project):
+        # A run that is not there, or a revision that begins with a run's branch: `wf/run/ID~2`.
+        refs, target = find_run(project, _revision_base(words[0]), known), words[0]
     else:
         refs, target = default_run(project, known), words[0] if words else None
-        if target is not None and _is_only_a_run(target, project):
-            raise _no_match(target)
     run = project.store.load(refs)
     return Selected(run, project.store.timeline(run), target)
 
@@ -92,11 +94,16 @@ def _only(text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]) -
 
 
 def _is_only_a_run(text: str, project: Project) -> bool:
-    """Whether a word that matches no run was meant as one: a whole id, or a run branch."""
+    """Whether a word that matches no run tells of one all the same: a whole id, a run branch."""
     namespace = project.settings.names.run_namespace
     return text.startswith((f"{namespace}/", f"refs/heads/{namespace}/")) or (
         len(text) == 26 and is_run_prefix(text)
     )
+
+
+def _revision_base(text: str) -> str:
+    """`wf/run/ID` of `wf/run/ID~2`."""
+    return re.split("[~^]", text, maxsplit=1)[0]
 
 
 def _no_match(text: str) -> UserError:
@@ -106,17 +113,22 @@ def _no_match(text: str) -> UserError:
 def _refuse_two_readings(
     project: Project, text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]
 ) -> None:
-    run = project.store.load(default_run(project, known))
-    nodes = {entry.node for entry in project.store.timeline(run).entries}
-    if text in nodes or is_target_form(text):
-        listed = ", ".join(f"run {one}" for one in matches[:5])
-        raise UserError(
-            f"'{text}' is ambiguous: {listed}, or a target of run {run.run_id}",
-            hint=[
-                f"git wf … {run.run_id} {text} for the target",
-                f"git wf … {project.settings.names.short_branch(matches[0])} for the run",
-            ],
-        )
+    """A beginning of a run id can be a number of checkpoints, or the beginning of a commit's id."""
+    if not is_target_form(text) and (len(text) == 26 or _commit_of(project, text) is None):
+        return
+    try:
+        run = project.store.load(default_run(project, known))
+        entry = Selected(run, project.store.timeline(run), text).entry(project, default=text)
+    except (UserError, StateUnreadable):
+        return  # as a target it means nothing
+    listed = ", ".join(f"run {one}" for one in matches[:5])
+    raise UserError(
+        f"'{text}' is ambiguous: {listed}, or checkpoint {entry.name} of run {run.run_id}",
+        hint=[
+            f"git wf … {run.run_id} {text} for the checkpoint",
+            f"git wf … {project.settings.names.short_branch(matches[0])} for the run",
+        ],
+    )
 
 
 def _commit_of(project: Project, text: str) -> Oid | None:

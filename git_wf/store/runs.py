@@ -14,7 +14,7 @@ from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint, check_format, load_json
 from git_wf.core.clock import rfc3339
-from git_wf.core.names import Names, Oid, RefName, RunId, visit_name
+from git_wf.core.names import Names, Oid, RefName, RunId, is_run_id, visit_name
 from git_wf.core.outcome import normal_status
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import RunCommitFields, parse_trailers, run_commit_fields
@@ -82,6 +82,26 @@ class Timeline:
         return None
 
 
+_TABLE = (dict, type(None))
+_RECORD_TYPES: Mapping[str, tuple[type, ...]] = {
+    "base_sha": (str,),
+    "lineage": (list, type(None)),
+    "forked_from": _TABLE,
+    "labels": _TABLE,
+    "config": _TABLE,
+    "inputs": _TABLE,
+}
+
+
+def _check_record(record: Mapping[str, Any], origin: str) -> None:
+    """What is read of a run record without asking again."""
+    for key, types in _RECORD_TYPES.items():
+        if not isinstance(record.get(key), types):
+            raise StateUnreadable(f"read '{origin}': '{key}' is missing or has the wrong type")
+    if not all(isinstance(one, dict) for one in record.get("lineage") or []):
+        raise StateUnreadable(f"read '{origin}': 'lineage' is missing or has the wrong type")
+
+
 _LogLine = tuple[Oid, list[Oid], int, str]  # commit, parents, seconds since 1970, message
 
 
@@ -107,11 +127,14 @@ class RunStore:
     # Which runs there are.
 
     def refs(self) -> dict[RunId, RunRefs]:
-        """All runs, oldest first (a ULID begins with its time)."""
+        """All runs, oldest first (a ULID begins with its time).
+
+        A branch of the user's own beside ours, such as `wf/run/attempt`, is no run.
+        """
         branches = f"refs/heads/{self.names.run_namespace}"
         tips = list_refs(self.repo, branches, self.names.meta_root)
         ids = {run for ref in tips if (run := self.names.run_of_ref(ref)) is not None}
-        return {run: self._pair(tips, run) for run in sorted(ids)}
+        return {run: self._pair(tips, run) for run in sorted(ids) if is_run_id(run)}
 
     def run_refs(self, run: RunId) -> RunRefs | None:
         branch, meta = self.names.run_branch(run), self.names.meta_ref(run)
@@ -144,6 +167,7 @@ class RunStore:
         record = self.read_json(tree, "run.json", refs.run_id)
         if record is None:
             raise StateUnreadable(f"run {refs.run_id} has no run.json in its metadata")
+        _check_record(record, f"{self.names.meta_ref(refs.run_id)}:run.json")
         checkpoint = self.read_json(tree, "checkpoint.json", refs.run_id)
         name = f"{self.names.meta_ref(refs.run_id)}:checkpoint.json"
         return StoredRun(

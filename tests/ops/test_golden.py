@@ -16,7 +16,7 @@ import pytest
 
 from git_wf.store.files import remove_tree
 from tests.conftest import git
-from tests.program import Program, run_id
+from tests.program import Program
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 PLACE = Path("/tmp/git-wf-golden")
@@ -58,6 +58,7 @@ digraph Golden {
     broken -> exit
 }
 """
+RUN = "01Q3G996490000000000000001"
 RUN_TOML = """\
 _version = 1
 [workflow]
@@ -101,15 +102,14 @@ def golden_run(
     monkeypatch.delenv("GIT_AUTHOR_DATE")
     monkeypatch.delenv("GIT_COMMITTER_DATE")
     wf = Program(lambda: tuple(capfd.readouterr()), repo)  # type: ignore[arg-type]
-    result = wf("run", "run.toml", "--label", "kind=golden")
+    result = wf("run", "run.toml", "--id", RUN, "--label", "kind=golden")
     assert result.status == 1, result.err
     return repo
 
 
 @pytest.mark.parametrize("ref", ["run", "meta"])
 def test_what_a_run_writes(golden_run: Path, ref: str, request: pytest.FixtureRequest) -> None:
-    run = run_id(1)
-    name = f"refs/heads/wf/run/{run}" if ref == "run" else f"refs/wf/meta/{run}"
+    name = f"refs/heads/wf/run/{RUN}" if ref == "run" else f"refs/wf/meta/{RUN}"
     commits = git("rev-list", "--reverse", name, cwd=golden_run).splitlines()
     told = [git("log", "--format=raw", name, cwd=golden_run)]
     for commit in commits:
@@ -124,7 +124,7 @@ def test_what_a_run_writes(golden_run: Path, ref: str, request: pytest.FixtureRe
 
 
 def test_the_last_checkpoint(golden_run: Path, request: pytest.FixtureRequest) -> None:
-    told = git("show", f"wf/meta/{run_id(1)}:checkpoint.json", cwd=golden_run)
+    told = git("show", f"wf/meta/{RUN}:checkpoint.json", cwd=golden_run)
     stored = GOLDEN / "checkpoint.json"
     if request.config.getoption("--update"):
         stored.write_text(told + "\n", encoding="utf-8")

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import LoopRun
+from tests.conftest import git
+from tests.program import Program, run_id
+
+
+def test_newest_first(loop: LoopRun) -> None:
+    loop.wf.ok("fork", "@2")
+    forked = run_id(2)
+    result = loop.wf.ok("runs")
+    assert result.err == ""
+    assert result.out == (
+        f"{forked}  interrupted  2 checkpoints  work   loop  just now"
+        f"  kind=test, fork of {loop.run}\n"
+        f"{loop.run}  success      6 checkpoints  check  loop  just now  kind=test\n"
+    )
+
+
+def test_before_the_first_checkpoint(loop: LoopRun) -> None:
+    loop.wf.ok("rewind", "@0")
+    assert loop.wf.ok("runs").out == (
+        f"{loop.run}  interrupted  0 checkpoints  -  loop  just now  kind=test\n"
+    )
+
+
+def test_one_checkpoint_long_ago(loop: LoopRun) -> None:
+    loop.wf.ok("fork", "@1")
+    loop.wf.clock.sleep(3 * 86400)
+    assert loop.wf.ok("runs").out.splitlines()[0] == (
+        f"{run_id(2)}  interrupted   1 checkpoint  plan   loop  3 days ago"
+        f"  kind=test, fork of {loop.run}"
+    )
+
+
+def test_the_json_object(loop: LoopRun) -> None:
+    loop.wf.ok("fork", "@2")
+    told = loop.wf.ok("runs", "--json").json
+    forked, first = told["runs"]
+    assert first == {
+        "run_id": loop.run,
+        "dialect": "wf",
+        "workflow": "loop",
+        "status": "success",
+        "created_at": "2030-01-02T03:04:05.000000Z",
+        "updated_at": "2030-01-02T03:04:05.000000Z",
+        "checkpoints": 6,
+        "current_node": "check",
+        "branch": loop.branch,
+        "metadata_ref": loop.meta,
+        "labels": {"kind": "test"},
+        "forked_from": None,
+        "notes": [],
+    }
+    assert forked == {
+        **first,
+        "run_id": run_id(2),
+        "status": "interrupted",
+        "created_at": "2030-01-02T03:04:06.000000Z",
+        "checkpoints": 2,
+        "current_node": "work",
+        "branch": f"wf/run/{run_id(2)}",
+        "metadata_ref": f"refs/wf/meta/{run_id(2)}",
+        "forked_from": {
+            "run": loop.run,
+            "commit": loop.commits()[2],
+            "metadata_commit": loop.metadata()[2],
+            "ordinal": 2,
+        },
+    }
+    assert told["format"] == 1 and list(told) == ["format", "runs"]
+
+
+def test_one_that_cannot_be_read_is_listed(loop: LoopRun) -> None:
+    loop.wf.ok("fork")
+    loop.replace_metadata("checkpoint.json", b"[]")
+    git("update-ref", "-d", f"refs/wf/meta/{run_id(2)}", cwd=loop.repo)
+    result = loop.wf.ok("runs")
+    assert result.out == (
+        f"{run_id(2)}  unknown  0 checkpoints  -  -    "
+        f"run {run_id(2)} has no metadata ref 'refs/wf/meta/{run_id(2)}'\n"
+        f"{loop.run}  unknown  0 checkpoints  -  -    "
+        f"read '{loop.meta}:checkpoint.json': not a JSON object\n"
+    )
+    assert loop.wf.ok("runs", "--json").json["runs"][1] == {
+        "run_id": loop.run,
+        "dialect": "wf",
+        "workflow": None,
+        "status": "unknown",
+        "created_at": None,
+        "updated_at": None,
+        "checkpoints": 0,
+        "current_node": None,
+        "branch": loop.branch,
+        "metadata_ref": loop.meta,
+        "labels": {},
+        "forked_from": None,
+        "notes": [f"read '{loop.meta}:checkpoint.json': not a JSON object"],
+    }
+
+
+def test_without_runs(wf: Program) -> None:
+    result = wf.ok("runs")
+    assert (result.out, result.err) == ("", "no runs in this repository\n")
+    assert wf.ok("runs", "--json").json == {"format": 1, "runs": []}
+
+
+def test_in_a_bare_clone(loop: LoopRun, bare: Path) -> None:
+    here, there = loop.wf.ok("runs"), loop.wf.ok("runs", cwd=bare)
+    assert here.out == there.out
+
+
+def test_labels_are_plain_text(loop: LoopRun, tmp_path: Path) -> None:
+    loop.wf.ok("run", "--label", "odd=\x1b[31mred\nline", tmp_path / "loop.dot")
+    assert loop.wf.ok("runs").out.splitlines()[0].endswith("  odd=[31mred line")
