@@ -97,7 +97,7 @@ def read_run_config(data: Mapping[str, Any], origin: str) -> RunConfig:
             f"{origin}: unknown key '{path}{key}'",
             hint=f"did you mean '{path}{near[0]}'?" if near else _known_hint(path, known),
         )
-    data = _with_checkpoint_table(data)
+    data = with_checkpoint_table(data)
     try:
         config = msgspec.convert(data, RunConfig)
     except msgspec.ValidationError as err:
@@ -139,7 +139,8 @@ def _merged_hooks(below: list[Any], above: list[Any]) -> list[Any]:
     return kept + above
 
 
-def _with_checkpoint_table(data: Mapping[str, Any]) -> dict[str, Any]:
+def with_checkpoint_table(data: Mapping[str, Any]) -> dict[str, Any]:
+    """`[run.checkpoint]` moved to `[checkpoint]`: to be done before a file is laid over another."""
     run = data.get("run")
     if not isinstance(run, Mapping) or not isinstance(run.get("checkpoint"), Mapping):
         return dict(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -12,6 +13,7 @@ from git_wf.core.clock import Clock
 from git_wf.core.settings import Settings, read_settings
 from git_wf.errors import UserError
 from git_wf.ops.host import Host, StandingClock
+from git_wf.store.files import make_directory
 from git_wf.store.identity import Identity, read_identity
 from git_wf.store.repo import MINIMUM_VERSION, Repo
 from git_wf.store.runs import RunStore
@@ -64,6 +66,18 @@ def require_writing_git(repo: Repo) -> None:
             f"git {told} is too old: git-wf needs {needed} to write",
             hint="upgrade git; git wf log and git wf show work with it all the same",
         )
+
+
+def require_state_directory(path: Path) -> None:
+    """Makes it. Raises `UserError` where it cannot be made or written to."""
+    hint = "git config wf.stateDir PATH names another place"
+    try:
+        make_directory(path)
+    except OSError as err:
+        why = err.strerror or "not a directory"
+        raise UserError(f"cannot make state directory '{path}': {why}", hint=hint) from err
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to state directory '{path}'", hint=hint)
 
 
 def state_root(settings: Settings, env: Mapping[str, str]) -> Path:

@@ -29,7 +29,12 @@ from git_wf.ops.journal import (
     read_disk_checkpoint,
     read_events,
 )
-from git_wf.ops.project import Project, open_project, require_writing_git
+from git_wf.ops.project import (
+    Project,
+    open_project,
+    require_state_directory,
+    require_writing_git,
+)
 from git_wf.ops.run import (
     Ended,
     Listener,
@@ -116,6 +121,7 @@ def _resume_run(
         if again is None:
             raise Conflict(f"run {refs.run_id} was removed meanwhile")
         found = _read_run(project, again)
+        require_state_directory(project.state_dir)
         live, checkpoint = _reconcile(project, found, listen)
         try:
             for code, message in found.notices:

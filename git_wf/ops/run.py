@@ -31,7 +31,13 @@ from git_wf.errors import UserError, WorkflowInvalid
 from git_wf.ops.change import take_run_lock, this_process
 from git_wf.ops.host import Host
 from git_wf.ops.journal import DiskRecorder, Event, Journal
-from git_wf.ops.project import Project, open_project, require_writing_git, state_root
+from git_wf.ops.project import (
+    Project,
+    open_project,
+    require_state_directory,
+    require_writing_git,
+    state_root,
+)
 from git_wf.ops.workflow import Workflow, load_workflow, read_project_tables
 from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
@@ -187,7 +193,7 @@ def _goal(
 
 
 def new_run_id(host: Host, given: str | None, clock: Clock) -> RunId:
-    run_id = RunId((given or host.new_id(clock.now())).upper())
+    run_id = RunId((host.new_id(clock.now()) if given is None else given).upper())
     if not is_run_id(run_id):
         raise UserError(f"'{given}' is not a run id", hint=RUN_ID_HINT)
     return run_id
@@ -209,6 +215,7 @@ def _run_in_worktree(
     run_id = new_run_id(project.host, options.run_id, project.clock)
     if project.store.run_refs(run_id) is not None:
         raise UserError(f"run {run_id} exists already", hint=f"git wf log {run_id}")
+    require_state_directory(project.state_dir)
     lock = take_run_lock(project, run_id)
     try:
         live = _start(project, prepared, options, run_id, base, checkout, excludes, listen)
@@ -543,11 +550,13 @@ def _run_outside_git(
         refuse_fan_outs(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock)
     engine_run = engine_view(prepared, run_id, {"worktree": str(top)}, dry=options.dry_run)
-    run_dir = in_place_directory(host, repo, top) / "runs" / run_id
+    state_dir = in_place_directory(host, repo, top)
+    run_dir = state_dir / "runs" / run_id
     if options.dry_run:
         recorder = DiskRecorder(run_dir, top)  # a dry run records nothing
         conclusion = walk(engine_run, None, recorder, listen, host.clock, cancel=cancel)
         return Ended(run_id, conclusion)
+    require_state_directory(state_dir)
     lock = take_directory_lock(run_dir, run_id)
     journal = Journal(run_dir, listen)
     try:

@@ -11,7 +11,13 @@ import tomli
 
 from git_wf.core.dot import parse, resolve_files
 from git_wf.core.graph import Diagnostic, Graph
-from git_wf.core.run_config import RunConfig, merge_tables, read_run_config, to_tables
+from git_wf.core.run_config import (
+    RunConfig,
+    merge_tables,
+    read_run_config,
+    to_tables,
+    with_checkpoint_table,
+)
 from git_wf.core.stylesheet import StylesheetError, styled
 from git_wf.core.validate import check
 from git_wf.errors import UserError, WorkflowInvalid
@@ -54,13 +60,13 @@ def load_workflow(
     graph that does not parse; what is merely wrong in a graph is in `diagnostics`.
     """
     run_toml = None
-    tables: dict[str, Any] = dict(project_tables or {})
+    tables = with_checkpoint_table(project_tables or {})
     graph_path = path
     if path.suffix == ".toml":
         run_toml = _read_file(path)
         own = read_toml(run_toml, str(path))
         read_run_config(own, str(path))
-        tables = merge_tables(tables, own)
+        tables = merge_tables(tables, with_checkpoint_table(own))
         graph_path = _graph_path(path, tables)
     config = read_run_config(tables, str(path) if run_toml else str(PROJECT_FILE))
     text = _decoded(_read_file(graph_path), graph_path)

@@ -62,7 +62,7 @@ class Repo:
         """The repository that `git -C where` would use. Raises `UserError` where there is none."""
         command = [
             "git", "-C", os.fspath(where), "rev-parse", "--absolute-git-dir", "--git-common-dir",
-            "--is-bare-repository", "--show-object-format", "--is-inside-work-tree",
+            "--is-bare-repository", "--show-object-format",
         ]  # fmt: skip
         try:
             answer = subprocess.run(
@@ -86,15 +86,16 @@ class Repo:
         git_dir = Path(lines[0])
         common = Path(os.path.join(where, lines[1])).resolve()
         work_tree = None
-        if lines[2] != "true" and lines[4] == "true":
+        if lines[2] != "true":
+            # GIT_WORK_TREE may name one that we do not stand in; in a git directory there is none.
             top = subprocess.run(
                 ["git", "-C", os.fspath(where), "rev-parse", "--show-toplevel"],
                 env=_speaking_english(env),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                check=True,
+                check=False,
             ).stdout
-            work_tree = Path(os.fsdecode(top[:-1]))
+            work_tree = Path(os.fsdecode(top[:-1])) if top else None
         return cls(git_dir.resolve(), common, work_tree, lines[3], env)
 
     def at_worktree(self, path: Path, git_dir: Path) -> Repo:
