@@ -22,7 +22,7 @@ VERBS = {
     "validate": "Check workflow files",
     "setup": "Teach plain git to show runs",
 }
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class WfCommand(click.Command):
@@ -32,6 +32,13 @@ class WfCommand(click.Command):
         from git_wf.cli.help import draw_help
 
         draw_help(self, context, formatter)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(context, args)
+        except click.UsageError as err:  # some do not tell which verb they are about
+            err.ctx = err.ctx or context
+            raise
 
 
 class WfGroup(WfCommand, click.Group):

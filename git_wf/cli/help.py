@@ -26,7 +26,8 @@ def draw_help(
         rich_help_config=_CONFIGURATION,
         help_option_names=context.help_option_names,
     )
-    formatter.write(twin.get_help(drawn).rstrip("\n"))
+    lines = twin.get_help(drawn).rstrip("\n").split("\n")
+    formatter.write("\n".join(line.rstrip() for line in lines))  # rich fills them up
 
 
 class _OrderedGroup(rich_click.RichGroup):

@@ -32,9 +32,16 @@ def run_command(words: Sequence[str], host: Host | None = None) -> int:
     if list(words) == ["--version"]:
         sys.stdout.write(f"git-wf {__version__}\n")
         return EXIT_OK
-    from git_wf.cli.group import group
+    import click
 
-    answer = group.main(args=list(words), prog_name="git wf", standalone_mode=False, obj=host)
+    from git_wf.cli.group import CONTEXT, group
+
+    if not words:
+        sys.stdout.write(click.Context(group, info_name="git wf", **CONTEXT).get_help() + "\n")
+        return EXIT_USAGE
+    # Not by `group.main`: it would answer a closed pipe with status 1.
+    with group.make_context("git wf", list(words), obj=host) as context:
+        answer = group.invoke(context)
     return answer if isinstance(answer, int) else EXIT_OK
 
 
@@ -75,7 +82,21 @@ def _usage_or_crash(err: Exception) -> int:
     if isinstance(err, click.ClickException):
         _tell_usage(err)
         return EXIT_USAGE
+    if isinstance(err, OSError):
+        return _tell_machine(err)
     return _report_crash(err)
+
+
+def _tell_machine(err: OSError) -> int:
+    """A full disk, a read-only repository: nothing that we could have done better."""
+    from git_wf.cli.output import write_error
+
+    told = err.strerror or str(err)
+    place = f": '{os.fsdecode(err.filename)}'" if isinstance(err.filename, (str, bytes)) else ""
+    write_error(f"fatal: {told[:1].lower()}{told[1:]}{place}")
+    if not place:
+        _forget_stdout()
+    return EXIT_FATAL
 
 
 def _tell_usage(err: click.ClickException) -> None:
