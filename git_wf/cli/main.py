@@ -6,6 +6,7 @@ which draws help and nothing else.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,7 @@ def exit_status(words: Sequence[str], host: Host | None = None) -> int:
 
     `host` stands in for the machine's clock, ids and environment.
     """
+    _speak_utf8()
     try:
         status = run_command(words, host)
         sys.stdout.flush()
@@ -63,6 +65,13 @@ def exit_status(words: Sequence[str], host: Host | None = None) -> int:
         return EXIT_CLOSED_PIPE
     except Exception as err:
         return _usage_or_crash(err)
+
+
+def _speak_utf8() -> None:
+    """UTF-8 whatever the locale, as git does; what is no UTF-8 is shown as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _tell(err: WfError) -> int:

@@ -164,9 +164,13 @@ def check_format(data: Any, origin: str) -> None:
 
 
 def dump_json(data: Any) -> bytes:
-    """How every record is written: UTF-8, two spaces, sorted keys, so that two diff well."""
+    """How every record is written: UTF-8, two spaces, sorted keys, so that two diff well.
+
+    A byte of an argument or path that is not UTF-8 is a lone surrogate in Python; written as an
+    escape (`\\udcff`) it is JSON that reads back as it was.
+    """
     text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "surrogateescape") + b"\n"
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def load_json(data: bytes, origin: str) -> Any:

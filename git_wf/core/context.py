@@ -105,7 +105,8 @@ def _large_json(value: Any, limit: int) -> bytes | None:
         return None
     if isinstance(value, str) and len(value) * 6 + 2 <= limit:  # `\u0000` is the longest escape
         return None
-    data = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False).encode()
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)
+    data = text.encode("utf-8", "backslashreplace")  # a lone surrogate becomes an escape
     return data if len(data) > limit or _is_reference(value) else None
 
 

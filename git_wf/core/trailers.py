@@ -28,6 +28,8 @@ from git_wf.core.names import Names
 
 # C0 but tab, DEL, C1, and the marks that reorder text on a terminal.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Bytes that were not UTF-8, and halves of characters: no commit message could hold the latter.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*): ?(.*)")
 MAX_NOTES = 4096  # characters of free text in a message; all of it is in checkpoint.json
 
@@ -47,6 +49,7 @@ class RunCommitFields:
 
 def plain_text(text: str) -> str:
     """`text` without control codes: safe in a message and on a terminal. Newlines stay."""
+    text = _SURROGATE.sub("\ufffd", text)
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -29,7 +29,7 @@ class Journal:
         self._early: list[Event] | None = []  # None once `run_started` is told
         self._finished: Event | None = None
         self._end_torn_line()
-        self._stream = self.path.open("a", encoding="utf-8", errors="surrogateescape")
+        self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def _end_torn_line(self) -> None:
         """What a killed process wrote half is a line of its own, not the head of ours."""
@@ -58,7 +58,7 @@ class Journal:
 
     def _tell(self, event: Event) -> None:
         line = json.dumps(event, ensure_ascii=False, allow_nan=False)
-        self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
+        self._stream.write(line + "\n")
         self._stream.flush()  # a crash must find `stage_started` here
         self._listen(event)
 

@@ -25,8 +25,10 @@ SEALED = (
     "-c", "i18n.commitEncoding=UTF-8",
     "-c", "core.quotePath=false",
     "-c", "color.ui=false",
+    "-c", "diff.orderFile=/dev/null",  # one that is not in this worktree makes `status` fail
     "-c", "advice.detachedHead=false",
 )  # fmt: skip
+_ANSWERS = 4  # lines that `rev-parse` gives for what `Repo.find` asks
 MINIMUM_VERSION = (2, 38)
 # What git exports to hooks and aliases, and what would steer a call of ours elsewhere.
 _SCRUBBED = (
@@ -83,6 +85,8 @@ class Repo:
                 )
             raise GitFailed(command, answer.returncode, told)
         lines = answer.stdout.decode("utf-8", "surrogateescape").split("\n")
+        if len(lines) != _ANSWERS + 1:
+            raise UserError("a repository with a line break in its path is not supported")
         git_dir = Path(lines[0])
         common = Path(os.path.join(where, lines[1])).resolve()
         work_tree = None

@@ -757,7 +757,9 @@ def test_output_has_no_terminal_codes(wf: Program, repo: Path, tmp_path: Path) -
     assert "WF-Node: a" in parsed
 
 
-@pytest.mark.parametrize("name", ["-rf", "--output=x", "a\nb", "\x1b[31m", ":(exclude)*", "é", " "])
+@pytest.mark.parametrize(
+    "name", ["-rf", "--output=x", "a\nb", "\x1b[31m", "\x9b31m", "\u202ex", ":(exclude)*", "é", " "]
+)
 def test_names_of_files(wf: Program, repo: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "name").write_text(name + ".")
     workflow = write_workflow(
@@ -803,3 +805,123 @@ def test_an_answer_forges_nothing(wf: Program, repo: Path, tmp_path: Path) -> No
     assert not [path for path in stored if ".." in path.split("/")]
     state = Path(os.environ["XDG_STATE_HOME"])
     assert not [path for path in state.rglob("*") if path.name in ("escape", "escape.json")]
+
+
+def test_bytes_that_are_not_utf8(wf: Program, tmp_path: Path) -> None:
+    """In arguments, in the path of the repository, in names of branches, files and workflows."""
+    odd = make_repo(tmp_path / os.fsdecode(b"r\xff\x9b"))
+    branch, file = os.fsdecode(b"b\xfe"), os.fsdecode(b"f\xfd\x9b2J")
+    git("switch", "-q", "-c", branch, cwd=odd)
+    workflow = write_workflow(
+        tmp_path / os.fsdecode(b"w\xfc.dot"),
+        'a [script="echo {{ inputs.x | sh }} >x; echo {{ goal | sh }} >g; '
+        'printf 1 >\\"$(printf \'f\\\\375\\\\2332J\')\\""] start -> a -> exit',
+    )
+    result = wf.ok(
+        "run", workflow, "--goal", os.fsdecode(b"g\xff"), "--input", os.fsdecode(b"x=i\xfb"),
+        "--label", os.fsdecode(b"k=\xfa"), cwd=odd,
+    )  # fmt: skip
+    run = f"wf/run/{run_id(1)}"
+    assert git("show", f"{run}:x", cwd=odd) == os.fsdecode(b"i\xfb")
+    assert git("show", f"{run}:g", cwd=odd) == os.fsdecode(b"g\xff")
+    assert file in git("ls-tree", "-z", "--name-only", run, cwd=odd).split("\0")
+    for words in (("log",), ("show", "a"), ("runs",), ("log", "--json"), ("show", "a", "--json")):
+        shown = wf.ok(*words, cwd=odd)
+        assert not has_codes(shown.out + shown.err)
+    wf.ok("rewind", "@0", cwd=odd)
+    wf.ok("resume", cwd=odd)
+    wf.ok("fork", "a", cwd=odd)
+    assert git("show", f"{run}:x", cwd=odd) == os.fsdecode(b"i\xfb")
+    assert "\udc9b" not in result.err
+
+
+def test_a_repository_with_a_line_break_in_its_path(wf: Program, tmp_path: Path) -> None:
+    odd = make_repo(tmp_path / "a\nb")
+    wf.fails(
+        128, ["log"], "error: a repository with a line break in its path is not supported\n",
+        cwd=odd,
+    )  # fmt: skip
+
+
+HOSTILE_CONFIG = """
+[status] showUntrackedFiles = no
+ short = true
+ branch = true
+[diff] external = EVIL
+ noprefix = true
+ orderFile = not-in-every-worktree
+ renames = copies
+[log] showSignature = true
+ follow = true
+ decorate = full
+ date = relative
+[core] quotePath = true
+ fsmonitor = EVIL
+ hooksPath = HOOKS
+ autocrlf = true
+ safecrlf = true
+ abbrev = 4
+ pager = EVIL
+ editor = EVIL
+ logAllRefUpdates = false
+ untrackedCache = true
+ splitIndex = true
+ attributesFile = ATTRIBUTES
+[color] ui = always
+[commit] gpgSign = true
+[gpg] program = EVIL
+[init] templateDir = TEMPLATE
+[format] pretty = fuller
+[trailer] separators = "="
+[column] ui = always
+[submodule] recurse = true
+[feature] manyFiles = true
+[index] version = 4
+[i18n] commitEncoding = latin1
+ logOutputEncoding = latin1
+[transfer] hideRefs = refs/wf
+[diff "evil"] textconv = EVIL
+ command = EVIL
+"""
+
+
+def test_a_hostile_configuration(
+    wf: Program, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fsck: Callable[[Path], None],
+) -> None:  # fmt: skip
+    """None of the user's settings changes what is recorded, and no program of theirs is run."""
+    evil = tmp_path / "evil"
+    evil.write_text(f'#!/bin/sh\necho "$0 $*" >>{tmp_path}/was-run\nexit 1\n')
+    evil.chmod(0o755)
+    hooks = tmp_path / "template" / "hooks"
+    hooks.mkdir(parents=True)
+    for name in ("post-checkout", "reference-transaction", "post-index-change", "pre-auto-gc"):
+        shutil.copy(evil, hooks / name)
+    shutil.copytree(hooks, repo / ".git" / "hooks")
+    (tmp_path / "attributes").write_text("* diff=evil\n")
+    text = HOSTILE_CONFIG.replace("EVIL", str(evil)).replace("HOOKS", str(hooks))
+    text = text.replace("ATTRIBUTES", f"{tmp_path}/attributes")
+    (tmp_path / "config").write_text(text.replace("TEMPLATE", str(hooks.parent)))
+    (repo / "untracked").write_text("x")
+    workflow = write_workflow(
+        tmp_path / "w.dot",
+        'a [script="echo 1 >>README; echo 1 >\\"é w\\""] b [script="test $GIT_WF_VISIT -ge 2"] '
+        'start -> a -> b -> exit b -> a [condition="outcome=fail"]',
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    told = wf.ok("run", workflow).err
+    assert told.splitlines()[1] == "notice: starting from HEAD: left out are untracked"
+    assert [line.split()[1] for line in wf.ok("log").out.splitlines()[2:]] == [
+        "a@1", "b@1", "a@2", "b@2",
+    ]  # fmt: skip
+    assert " README | 1 +\n" in wf.ok("show", "a@2").out
+    wf.ok("rewind", "b@1")
+    wf.ok("resume")
+    wf.ok("fork", "b@1")
+    assert wf.ok("resume", "-q").err == ""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for run in (run_id(1), run_id(2)):
+        assert git("show", f"wf/run/{run}:README", cwd=repo) == "hello\n1\n1"
+        assert git("ls-tree", "-z", "--name-only", f"wf/run/{run}", cwd=repo) == "README\0é w\0"
+    assert not (tmp_path / "was-run").exists()
+    fsck(repo)
