@@ -112,8 +112,8 @@ def play(wf: Program, repo: Path, config: Path) -> Play:
         ("P12", 'a [prompt="one \\\ntwo"] start -> a -> exit', None, {"prompt": "one two"}),
         (
             "P14",
-            '// c {\n/* x */ a [script="echo http://h /* y */"] \n# no\nstart -> a -> exit',
-            ["start->a", "a->exit"], {"script": "echo http://h /* y */"},
+            '// c {\n/* x */ a [script="echo http://example.org /* y */"] \n# no\nstart -> a -> exit',
+            ["start->a", "a->exit"], {"script": "echo http://example.org /* y */"},
         ),
         (
             "P18", 'a [script="true"] b [script="true"] start -> a -> b -> exit [label="n"]',
