@@ -50,7 +50,7 @@ def reading(project: Project) -> Iterator[bool]:
     """stdout through git's pager; gives whether to use colour."""
     config = project.repo.config_values()
     colour = use_colour(config, project.host.env)
-    pager = project.repo.line("var", "GIT_PAGER", ok=(0, 1, 128)) if _may_page(project) else ""
+    pager = project.repo.pager() if _may_page(project) else ""
     with paged(pager, project.host.env):
         yield colour
 

@@ -125,10 +125,13 @@ class Repo:
 
     def command(self, *args: str) -> list[str]:
         """The argv of a sealed call."""
+        return ["git", *self._place(), *SEALED, *args]
+
+    def _place(self) -> list[str]:
         place = ["--git-dir", os.fspath(self.git_dir)]
         if self.work_tree is not None:
             place += ["--work-tree", os.fspath(self.work_tree)]
-        return ["git", *place, *SEALED, *args]
+        return place
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a sealed call."""
@@ -198,13 +201,32 @@ class Repo:
 
     def config_values(self) -> dict[str, list[str]]:
         """Key (section and name in lower case) → its values, weakest first."""
-        listed = self.git("config", "--null", "--list")
+        listed = self._unsealed("config", "--null", "--list")
         values: dict[str, list[str]] = {}
         for entry in listed.decode("utf-8", "surrogateescape").split("\0"):
             if entry:
                 key, _, value = entry.partition("\n")
                 values.setdefault(key, []).append(value)
         return values
+
+    def pager(self) -> str:
+        """The command that git would show its output by."""
+        return os.fsdecode(self._unsealed("var", "GIT_PAGER")).removesuffix("\n")
+
+    def _unsealed(self, *args: str) -> bytes:
+        """An answer about the user's settings, which those of a sealed call would hide."""
+        command = ["git", *self._place(), *args]
+        done = subprocess.run(
+            command,
+            env={**scrubbed_env(self.env), "LC_ALL": "C"},
+            cwd=self._standing_place(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise GitFailed(command, done.returncode, done.stderr.decode("utf-8", "replace"))
+        return done.stdout
 
     def version(self) -> tuple[int, ...]:
         """`(2, 39, 5)`."""
