@@ -27,7 +27,7 @@ from git_wf.core.templates import TemplateError, render
 from git_wf.core.validate import unsupported
 from git_wf.engine.backends import missing_backends
 from git_wf.engine.loop import Conclusion, Run, walk
-from git_wf.errors import UserError, WorkflowInvalid
+from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
 from git_wf.ops.change import take_run_lock, this_process
 from git_wf.ops.host import Host
 from git_wf.ops.journal import DiskRecorder, Event, Journal
@@ -485,12 +485,12 @@ def finish(
     """
     if conclusion.status == "interrupted":
         return None
-    if conclusion.skipped:
-        _rescue(project, live)  # the worktree may hold what no checkpoint has
+    # After a checkpoint that was skipped the worktree may hold what none has.
+    is_safe = not conclusion.skipped or _rescue(project, live)
     live.journal.end()
     if conclusion.status != "waiting":
         live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())
-    if keep_worktree:
+    if keep_worktree or not is_safe:
         keep(live.slot)
         return live.slot.path
     give_back(live.slot, project.settings.worktree_pool)
@@ -499,13 +499,22 @@ def finish(
     return None
 
 
-def _rescue(project: Project, live: LiveRun) -> None:
+def _rescue(project: Project, live: LiveRun) -> bool:
+    """Keeps what is in the worktree; whether nothing in it can be lost now."""
+    if not live.slot.path.is_dir():
+        return True
     names, run, moment = project.settings.names, live.engine_run.run_id, project.clock.now()
     tip = live.recorder.state.run_tip
     ref = names.rescue_ref(run, operation_id(milliseconds(moment), "rescue", run, tip))
     rescue = Rescue(ref, tip, run)
-    if rescue_worktree(live.slot.repo, names, rescue, project.identity, moment):
+    try:
+        made = rescue_worktree(live.slot.repo, names, rescue, project.identity, moment)
+    except (GitFailed, Conflict, OSError) as err:
+        live.notice("not_rescued", f"unrecorded changes are left in the worktree: {err}")
+        return False
+    if made:
         live.notice("rescued", f"unrecorded changes in the worktree are kept at {ref}")
+    return True
 
 
 def conclusion_record(conclusion: Conclusion) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.identity import Identity
 from git_wf.store.objects import Commit, Entry, Tree, encode_commit, encode_tree
 from git_wf.store.packs import KeptPack, Pack, consolidate, quarantine
-from git_wf.store.refs import RefUpdate, Transaction
+from git_wf.store.refs import RefUpdate, Transaction, remove_stale_locks
 from git_wf.store.runs import RunStore
 from git_wf.store.staging import Excludes, Staging, stage
 from git_wf.store.worktree import Slot, attach, reconcile_head
@@ -131,11 +131,14 @@ class GitRecorder:
         """The steps after the first; `resume` finishes an interrupted cycle by them.
 
         A gc beside us can take objects that the index names and nothing refers to yet: then all of
-        it is staged and written once more.
+        it is staged and written once more. Nor may a lock that a node's git left behind end the
+        recording of a run.
         """
         try:
             return self._run_cycle(checkpoint, artifacts, notes)
         except GitFailed:
+            locks = [self.slot.git_dir / name for name in ("index.lock", "HEAD.lock")]
+            remove_stale_locks(self.store.repo, (self.run_ref, self.meta_ref), locks)
             return self._run_cycle(checkpoint, artifacts, notes)
 
     def _run_cycle(

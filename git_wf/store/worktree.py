@@ -262,15 +262,23 @@ def give_back(slot: Slot, pool_size: int) -> bool:
     At most `pool_size` are kept, and none with submodules or with settings of its own.
     """
     known = [one for one in registrations(slot.repo) if _is_idle_neighbour(one, slot)]
-    is_kept = len(known) < pool_size and _is_poolable(slot)
+    is_kept = len(known) < pool_size and _is_poolable(slot) and _lets_go(slot)
     if is_kept:
-        detach(slot)
         write_atomic(slot.git_dir / _POOLED, b"")
         _unlock_worktree(slot.repo, slot.path)
     else:
         remove_worktree(slot.repo, slot.path)
     slot.lock.release()
     return is_kept
+
+
+def _lets_go(slot: Slot) -> bool:
+    """Detaches HEAD; False where that cannot be, such as for a lock that a node left."""
+    try:
+        detach(slot)
+    except GitFailed:
+        return False
+    return True
 
 
 def _is_idle_neighbour(one: Registration, slot: Slot) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from git_wf.ops.run import RUNNABLE_KINDS
+from git_wf.engine.handlers import HANDLED_KINDS
 from tests.conftest import git
 from tests.program import Program, Result, run_id
 from tests.stub_agent import write_stub_agent
@@ -112,8 +112,8 @@ def play(wf: Program, repo: Path, config: Path) -> Play:
         ("P12", 'a [prompt="one \\\ntwo"] start -> a -> exit', None, {"prompt": "one two"}),
         (
             "P14",
-            '// c {\n/* x */ a [script="echo http://example.org /* y */"] \n# no\nstart -> a -> exit',
-            ["start->a", "a->exit"], {"script": "echo http://example.org /* y */"},
+            '// c {\n/* x */ a [script="echo http://localhost /* y */"] \n# no\nstart -> a -> exit',
+            ["start->a", "a->exit"], {"script": "echo http://localhost /* y */"},
         ),
         (
             "P18", 'a [script="true"] b [script="true"] start -> a -> b -> exit [label="n"]',
@@ -333,7 +333,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(
-    ("shape", "kind"), [row for row in SHAPES.items() if row[1] not in RUNNABLE_KINDS]
+    ("shape", "kind"), [row for row in SHAPES.items() if row[1] not in HANDLED_KINDS]
 )
 def test_kinds_that_this_version_does_not_run(
     wf: Program, repo: Path, tmp_path: Path, shape: str, kind: str

@@ -925,3 +925,40 @@ def test_a_hostile_configuration(
         assert git("ls-tree", "-z", "--name-only", f"wf/run/{run}", cwd=repo) == "README\0é w\0"
     assert not (tmp_path / "was-run").exists()
     fsck(repo)
+
+
+@pytest.mark.parametrize(
+    "lock",
+    ["$(git rev-parse --git-dir)/index.lock", "$(git rev-parse --git-dir)/HEAD.lock",
+     "$(git rev-parse --git-common-dir)/refs/heads/$(git branch --show-current).lock"],
+)  # fmt: skip
+def test_a_lock_that_a_node_left(wf: Program, repo: Path, tmp_path: Path, lock: str) -> None:
+    workflow = write_workflow(
+        tmp_path / "w.dot",
+        f'a [script="touch {lock}; echo 1 >log"] b [script="echo 2 >>log"] start -> a -> b -> exit',
+    )
+    result = wf.ok("run", workflow)
+    assert notices_of(result) == []
+    assert git("log", "--format=%s", f"main..wf/run/{run_id(1)}", cwd=repo).splitlines() == [
+        f"wf({run_id(1)}): b (success)", f"wf({run_id(1)}): a (success)",
+    ]  # fmt: skip
+    assert git("show", f"wf/run/{run_id(1)}:log", cwd=repo) == "1\n2"
+
+
+def test_a_node_that_removes_its_worktree(wf: Program, repo: Path, tmp_path: Path) -> None:
+    workflow = write_workflow(
+        tmp_path / "w.dot",
+        'a [script="echo 1 >log"] b [script="d=$PWD; cd /; rm -rf \\"$d\\""] '
+        "start -> a -> b -> exit",
+    )
+    result = wf("run", workflow, "--json", "-q")
+    events = [json.loads(line) for line in result.out.splitlines()]
+    assert (result.status, events[-1]["event"], events[-1]["status"]) == (
+        0,
+        "run_finished",
+        "success",
+    )
+    assert wf.ok("log").out.splitlines()[0].endswith("success")
+    assert git("show", f"wf/run/{run_id(1)}:log", cwd=repo) == "1"
+    wf.ok("rewind", "a")
+    wf.ok("run", write_workflow(tmp_path / "w.dot", TWO))
