@@ -90,7 +90,7 @@ class Checkpoint:
         check_format(data, origin)
         known = {name: data[name] for name in _PLAIN if name in data}
         for name, value in known.items():
-            if not isinstance(value, _PLAIN[name]):
+            if not _has_type(name, value):
                 raise StateUnreadable(f"read checkpoint '{origin}': '{name}' has the wrong type")
         if not known.get("run_id") or not known.get("current_node"):
             raise StateUnreadable(f"read checkpoint '{origin}': no run_id or no current_node")
@@ -99,9 +99,14 @@ class Checkpoint:
             isinstance(value, dict) for value in outcomes.values()
         ):
             raise StateUnreadable(f"read checkpoint '{origin}': 'node_outcomes' has the wrong type")
+        try:
+            read = {node: Outcome.from_json(value) for node, value in outcomes.items()}
+        except (TypeError, ValueError) as err:
+            told = f"read checkpoint '{origin}': 'node_outcomes' has the wrong type"
+            raise StateUnreadable(told) from err
         return cls(
             **known,
-            node_outcomes={node: Outcome.from_json(value) for node, value in outcomes.items()},
+            node_outcomes=read,
             extra={
                 key: value
                 for key, value in data.items()
@@ -151,12 +156,32 @@ _PLAIN: dict[str, type | tuple[type, ...]] = {
 }
 
 
+_INSIDE: dict[str, type] = {
+    "completed_nodes": str,
+    "node_visits": int,
+    "node_retries": int,
+    "loop_failure_signatures": int,
+    "restart_failure_signatures": int,
+}
+
+
+def _has_type(name: str, value: Any) -> bool:
+    if not isinstance(value, _PLAIN[name]) or isinstance(value, bool):
+        return False
+    if name not in _INSIDE:
+        return True
+    inside = value.values() if isinstance(value, dict) else value
+    return all(isinstance(one, _INSIDE[name]) and not isinstance(one, bool) for one in inside)
+
+
 def check_format(data: Any, origin: str) -> None:
     """Refuses what is no JSON object, and a newer format than this program knows, by name."""
     if not isinstance(data, dict):
         raise StateUnreadable(f"read '{origin}': not a JSON object")
     version = data.get("format", FORMAT)
-    if not isinstance(version, int) or version > FORMAT:
+    if not isinstance(version, int):
+        raise StateUnreadable(f"read '{origin}': 'format' has the wrong type")
+    if version > FORMAT:
         raise StateUnreadable(
             f"read '{origin}': format {version} is newer than this git-wf knows ({FORMAT})",
             hint="upgrade git-wf",
