@@ -24,6 +24,7 @@ EXIT_CLOSED_PIPE = 141  # as the shell tells of a program that SIGPIPE ended
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
+    _open_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     sys.exit(exit_status(words))
 
@@ -65,6 +66,17 @@ def exit_status(words: Sequence[str], host: Host | None = None) -> int:
         return EXIT_CLOSED_PIPE
     except Exception as err:
         return _usage_or_crash(err)
+
+
+def _open_standard_streams() -> None:
+    """Where the shell closed one (`>&-`), so that no file of ours takes its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            assert opened == number, opened
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _speak_utf8() -> None:

@@ -38,8 +38,8 @@ def write_json(data: Any) -> None:
 
 
 def write_error(text: str) -> None:
-    """A line for people. A closed stderr is nobody's concern."""
-    with contextlib.suppress(BrokenPipeError):
+    """A line for people. A stderr that is closed, or full, ends nothing."""
+    with contextlib.suppress(OSError):
         sys.stderr.write(plain_text(text) + "\n")
         sys.stderr.flush()
 

@@ -50,8 +50,8 @@ class Reporter:
         try:
             sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
             sys.stdout.flush()
-        except (BrokenPipeError, ValueError):
-            # Nobody reads any more: no reason to end the run.
+        except (OSError, ValueError):
+            # Nobody reads any more, or a disk is full: no reason to end the run.
             self._stdout_open = False
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

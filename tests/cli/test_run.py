@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.conftest import IDENTITY, git, make_repo
 from tests.judge import contents, untouched
 from tests.program import Program, Result, run_id, write_workflow
+from tests.tree import ROOT
 
 TWO = 'a [script="echo 1 >>log"] b [script="echo 2 >>log"] start -> a -> b -> exit'
 ECHO = 'a [script="echo {{ goal | sh }} >goal"] start -> a -> exit'
@@ -962,3 +965,20 @@ def test_a_node_that_removes_its_worktree(wf: Program, repo: Path, tmp_path: Pat
     assert git("show", f"wf/run/{run_id(1)}:log", cwd=repo) == "1"
     wf.ok("rewind", "a")
     wf.ok("run", write_workflow(tmp_path / "w.dot", TWO))
+
+
+@pytest.mark.parametrize("ends", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("option", ["--json", "-v"])
+def test_streams_that_are_closed_or_full(
+    repo: Path, tmp_path: Path, ends: str, option: str
+) -> None:
+    """A run goes on whoever looks at it."""
+    workflow = write_workflow(tmp_path / "w.dot", TWO)
+    line = f'exec "$0" -m git_wf run "$1" {option} --id {run_id(1)} {ends}'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable, str(workflow)],
+        cwd=repo, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert git("show", f"wf/run/{run_id(1)}:log", cwd=repo) == "1\n2"
+    assert "conclusion.json" in git("ls-tree", "--name-only", f"wf/meta/{run_id(1)}", cwd=repo)
