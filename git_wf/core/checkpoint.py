@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,12 +167,19 @@ _INSIDE: dict[str, type] = {
 
 
 def _has_type(name: str, value: Any) -> bool:
-    if not isinstance(value, _PLAIN[name]) or isinstance(value, bool):
-        return False
-    if name not in _INSIDE:
-        return True
-    inside = value.values() if isinstance(value, dict) else value
-    return all(isinstance(one, _INSIDE[name]) and not isinstance(one, bool) for one in inside)
+    """Whether a field of the record has its type, and what is in it too."""
+    kind = _INSIDE.get(name, object)
+    inside: Iterable[Any] = ()
+    if name in _INSIDE and isinstance(value, dict):
+        inside = value.values()
+    elif name in _INSIDE and isinstance(value, list):
+        inside = value
+    return _is(value, _PLAIN[name]) and all(_is(one, kind) for one in inside)
+
+
+def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """`isinstance`, but true and false are no numbers."""
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def check_format(data: Any, origin: str) -> None:

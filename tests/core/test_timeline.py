@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from git_wf.core.names import Oid
+from git_wf.core.timeline import Entry, find_target, is_target_form
+from git_wf.errors import UserError
+
+START = Entry(0, "", 0, "", Oid("b0"), Oid("m0"), "R")
+
+
+def entry(ordinal: int, node: str, visit: int) -> Entry:
+    return Entry(ordinal, node, visit, "success", Oid(f"c{ordinal}"), Oid(f"m{ordinal}"), "R")
+
+
+ENTRIES = [
+    entry(1, "plan", 1), entry(2, "work", 1), entry(3, "plan", 2), entry(4, "plan", 3),
+    entry(5, "c1", 1),
+]  # fmt: skip
+
+
+def find(text: str, entries: list[Entry] = ENTRIES) -> Entry:
+    by_commit = {one.commit: one for one in [START, *entries]}
+    known = {"c2", "b0", "elsewhere", "c1"}
+    return find_target(
+        text, entries, START, lambda word: Oid(word) if word in known else None, by_commit.get
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "ordinal"),
+    [
+        ("plan", 4), ("plan@1", 1), ("plan@2", 3), ("plan@02", 3), ("work", 2), ("@0", 0),
+        ("@4", 4), ("@004", 4), ("0", 5), ("1", 4), ("5", 0), ("00005", 0), ("c2", 2), ("b0", 0),
+        ("c1", 5),
+    ],
+)  # fmt: skip
+def test_targets(text: str, ordinal: int) -> None:
+    """A node's name comes before a commit that is called the same."""
+    assert find(text).ordinal == ordinal
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "hint"),
+    [
+        ("@6", "no checkpoint '@6': the run has @1 to @5", "git wf log lists them"),
+        ("6", "cannot go 6 checkpoints back: the run has 5",
+         "@0 is the state before the first node"),
+        ("plan@4", "no checkpoint 'plan@4'", "there is plan@1, plan@2, plan@3"),
+        ("wrok", "no node 'wrok' in the timeline", "did you mean 'work'?"),
+        ("wrok@1", "no node 'wrok' in the timeline", "did you mean 'work'?"),
+        ("zzz", "no node, ordinal or commit 'zzz' in the timeline", "git wf log lists them"),
+        ("zzz@1", "no node, ordinal or commit 'zzz' in the timeline", "git wf log lists them"),
+        ("000006", "no node, ordinal or commit '000006' in the timeline", "git wf log lists them"),
+        ("elsewhere", "commit 'elsewhere' is not one of the run", "git wf log lists them"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there(text: str, told: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find(text)
+    assert (caught.value.message, caught.value.hints) == (told, (hint,))
+
+
+def test_a_run_without_checkpoints() -> None:
+    assert find("@0", []).ordinal == 0
+    assert find("0", []).ordinal == 0
+    with pytest.raises(UserError, match="no checkpoint '@1': the run has none yet, only '@0'"):
+        find("@1", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "only"),
+    [
+        ("plan@2", True), ("@4", True), ("12345", True), ("123456", False), ("plan", False),
+        ("a@b", False), ("@", False), ("", False), ("a@b@2", True), ("٣", False),
+    ],
+)  # fmt: skip
+def test_forms(text: str, only: bool) -> None:
+    assert is_target_form(text) is only
+
+
+def test_names() -> None:
+    assert (START.name, ENTRIES[2].name) == ("@0", "plan@2")
+
+
+def test_json() -> None:
+    told = replace(ENTRIES[0], merged=(Oid("x"),), notes=("no metadata",), timestamp="t").to_json()
+    assert told == {
+        "ordinal": 1, "node": "plan", "visit": 1, "status": "success",
+        "recorded_status": "success", "next_node_id": None, "commit": "c1",
+        "metadata_commit": "m1", "timestamp": "t", "duration_ms": None, "merged": ["x"],
+        "notes": ["no metadata"],
+    }  # fmt: skip
+    assert replace(ENTRIES[0], recorded_status="succeeded").to_json()["recorded_status"] == (
+        "succeeded"
+    )
