@@ -34,6 +34,6 @@ class KilledRecorder(RunRecorder):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-run.RunRecorder = KilledRecorder  # type: ignore[misc]
+run.RunRecorder = KilledRecorder  # type: ignore[attr-defined]
 host = Host(Path.cwd(), dict(os.environ), FakeClock(), lambda moment: RUN)
 sys.exit(exit_status(["run", WORKFLOW], host))

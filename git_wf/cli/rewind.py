@@ -9,7 +9,7 @@ import click
 from git_wf.cli.common import dry_run_option, json_option, list_option, open_here, words_argument
 from git_wf.cli.group import verb
 from git_wf.cli.output import short, write, write_error, write_json
-from git_wf.cli.targets import write_targets
+from git_wf.cli.targets import tell_section, write_targets
 
 
 @verb("rewind")
@@ -37,6 +37,7 @@ def command(words: tuple[str, ...], list_targets: bool, dry_run: bool, as_json: 
             write_targets(project, words, as_json)
             return
         done = rewind(project, words, dry_run=dry_run)
+        tell_section(words, done.entry)
         if as_json:
             write_json(done.change.to_json())
         elif done.script is not None:

@@ -7,6 +7,7 @@ import click
 from git_wf.cli.common import json_option, open_here, reading, words_argument
 from git_wf.cli.group import verb
 from git_wf.cli.output import duration, painted, write, write_json
+from git_wf.cli.targets import tell_section
 from git_wf.core.trailers import one_line, plain_text
 from git_wf.ops.show import Shown, show
 
@@ -28,6 +29,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
         raise click.UsageError("show takes a run and a target")
     with open_here() as project:
         shown = show(project, words)
+        tell_section(words, shown.entry)
         if as_json:
             write_json(shown.to_json())
             return

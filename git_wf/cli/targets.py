@@ -1,13 +1,23 @@
-"""`--list`: the checkpoints that a target can name."""
+"""`--list`: the checkpoints that a target can name; and what a target was taken for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from git_wf.cli.output import short, table, write, write_json
+from git_wf.cli.output import short, table, write, write_error, write_json
 from git_wf.core.checkpoint import FORMAT
+from git_wf.core.timeline import Entry
 from git_wf.ops.project import Project
 from git_wf.ops.select import select
+
+
+def tell_section(words: Sequence[str], entry: Entry) -> None:
+    """Says so where the target is inside a parallel section, and so stands for all of it."""
+    if entry.section:
+        write_error(
+            f"notice: '{words[-1]}' is inside the section of fan-out '{entry.section}': "
+            "this is the state before it, from which all of it runs again"
+        )
 
 
 def write_targets(project: Project, words: Sequence[str], as_json: bool) -> None:

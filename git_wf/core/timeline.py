@@ -7,14 +7,17 @@
 | `@4` | the checkpoint with ordinal 4; `@0` is the state before the first node |
 | `N` | one to five digits: N checkpoints back |
 | a commit | a run commit or metadata commit of the run, or one in a checkpoint's range |
+
+A node inside a parallel section has no checkpoint in the timeline. It stands for the state in
+which the outermost fan-out around it comes next, so that the whole section runs again.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from git_wf.core.names import Oid, visit_name
@@ -42,6 +45,7 @@ class Entry:
     recorded_status: str = ""
     merged: tuple[Oid, ...] = ()
     notes: tuple[str, ...] = ()
+    section: str = ""  # the fan-out that comes next, where a node inside its section was asked for
 
     @property
     def name(self) -> str:
@@ -65,6 +69,30 @@ class Entry:
         }
 
 
+@dataclass(frozen=True)
+class Sections:
+    """What is known of the parallel sections of a run."""
+
+    fan_outs: Mapping[str, str] = field(default_factory=dict)  # node inside → outermost fan-out
+    visits: Callable[[Entry, str], int] = lambda entry, node: 0  # of a node, up to a checkpoint
+
+    def find(
+        self, node: str, visit: int | None, entries: Sequence[Entry], start: Entry
+    ) -> Entry | None:
+        """The state before the fan-out whose section holds that visit; the latest without one."""
+        fan_out = self.fan_outs.get(node)
+        if fan_out is None:
+            return None
+        states = (start, *entries)
+        made = [at for at, entry in enumerate(entries) if entry.node == fan_out]
+        if visit is not None:
+            made = [at for at in made if self.visits(entries[at], node) >= visit][:1]
+        is_next = not entries or entries[-1].next_node_id == fan_out
+        if is_next and (visit is None or not made):
+            return replace(states[-1], section=fan_out)
+        return replace(states[made[-1]], section=fan_out) if made else None
+
+
 def is_target_form(text: str) -> bool:
     """Whether `text` can only be a target, by its form: `plan@2`, `@4` or `N`."""
     return bool(_ORDINAL.fullmatch(text) or _BACK.fullmatch(text) or _VISIT.fullmatch(text))
@@ -76,11 +104,13 @@ def find_target(
     start: Entry,
     commit_of: Callable[[str], Oid | None],
     entry_of: Callable[[Oid], Entry | None],
+    sections: Callable[[], Sections] = Sections,
 ) -> Entry:
     """The entry that `text` names; `start` is `@0`.
 
     `commit_of` gives the commit that a revision names, `entry_of` the entry whose range holds a
-    commit. Raises `UserError`, with what there is to choose from.
+    commit; `sections` is asked where the timeline has no such node. Raises `UserError`, with what
+    there is to choose from.
     """
     if found := _ORDINAL.fullmatch(text):
         return _by_ordinal(int(found[1]), entries, start)
@@ -89,8 +119,14 @@ def find_target(
     visits = [entry for entry in entries if entry.node == text]
     if visits:
         return visits[-1]
-    if found := _VISIT.fullmatch(text):
-        return _by_visit(found[1], int(found[2]), entries)
+    named = _VISIT.fullmatch(text)
+    node, visit = (named[1], int(named[2])) if named else (text, None)
+    if all(entry.node != node for entry in entries):
+        inner = sections().find(node, visit, entries, start)
+        if inner is not None:
+            return inner
+    if visit is not None:
+        return _by_visit(node, visit, entries)
     commit = commit_of(text)
     if commit is not None:
         entry = entry_of(commit)

@@ -92,12 +92,12 @@ def walk(
     """Walks a valid graph from its start, or on from a checkpoint, to the run's conclusion.
 
     `checkpoint.context_values` are joined with their artifacts; `recorded` are the commits that
-    hold it. `secrets` are values to replace wherever they turn up. `draw` gives random numbers
-    from 0 to 1, for `selection="random"` and the jitter of pauses; `first_delay` (seconds)
-    replaces the first pause of every retry policy. `people` says who answers human nodes; where
-    nobody does, the conclusion is `waiting`. `prepared`: the worktree is not new, its prepare
-    steps were made. A dry run touches neither `recorder` nor
-    any file.
+    hold it (of a run that goes on before its first checkpoint, those that it began with).
+    `secrets` are values to replace wherever they turn up. `draw` gives random numbers from 0 to 1,
+    for `selection="random"` and the jitter of pauses; `first_delay` (seconds) replaces the first
+    pause of every retry policy. `people` says who answers human nodes; where nobody does, the
+    conclusion is `waiting`. `prepared`: the worktree is not new, its prepare steps were made. A
+    dry run touches neither `recorder` nor any file.
     """
     run = replace(run, graph=styled(run.graph))
     watch = Watch(cancel or threading.Event(), run.graph.seconds("stall_timeout", DEFAULT_STALL))
@@ -110,6 +110,7 @@ def walk(
     )  # fmt: skip
     if checkpoint is None:
         state = State.fresh(run)
+        state.resumed = recorded is not None
     else:
         at = recorded or Recorded(checkpoint.git_commit_sha, None)
         state = State.restored(checkpoint, at.commit, at.metadata_commit)

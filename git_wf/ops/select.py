@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from git_wf.core.graph import Edge, Graph, Node
 from git_wf.core.names import Oid, RunId, is_run_prefix
-from git_wf.core.timeline import Entry, find_target, is_target_form
+from git_wf.core.sections import enclosing_fan_outs
+from git_wf.core.timeline import Entry, Sections, find_target, is_target_form
 from git_wf.errors import StateUnreadable, UserError
 from git_wf.ops.project import Project
 from git_wf.store.runs import RunRefs, StoredRun, Timeline
@@ -32,7 +35,33 @@ class Selected:
             self.timeline.start,
             lambda text: _commit_of(project, text),
             self.timeline.entry_of,
+            lambda: _sections(project, self.run),
         )
+
+
+def _sections(project: Project, run: StoredRun) -> Sections:
+    def visits(entry: Entry, node: str) -> int:
+        if entry.metadata_commit is None:
+            return 0
+        tree = project.store.tree_of(entry.metadata_commit)
+        record = project.store.read_json(tree, "checkpoint.json", entry.run) or {}
+        return int((record.get("node_visits") or {}).get(node, 0))
+
+    return Sections(enclosing_fan_outs(recorded_graph(run.record)), visits)
+
+
+def recorded_graph(record: Mapping[str, Any]) -> Graph:
+    """The nodes with their kinds, and the edges, as run.json has them: no text is parsed."""
+    graph = record.get("graph") or {}
+    nodes = {
+        str(one["id"]): Node(str(one["id"]), attrs={"type": str(one["kind"])})
+        for one in graph.get("nodes") or []
+    }
+    edges = [
+        Edge(str(one["from"]), str(one["to"]), index)
+        for index, one in enumerate(graph.get("edges") or [])
+    ]
+    return Graph(nodes=nodes, edges=edges)
 
 
 def select(project: Project, words: Sequence[str]) -> Selected:

@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint, Recorded, load_json
 from git_wf.core.clock import Clock, milliseconds
@@ -59,6 +60,7 @@ from git_wf.store.worktree import (
     head_state,
     reconcile_head,
     reopen_slot,
+    slots_of,
     take_slot,
 )
 
@@ -434,10 +436,10 @@ class RunRecorder(GitRecorder):
             super()._follow(commit)
 
     def _recorded(self, cycle: Cycle) -> Recorded:
+        section = self._section_of(cycle.checkpoint)
+        if section is not None:
+            cycle.notices += self._tidy(section)
         recorded = super()._recorded(cycle)
-        fan_out = self._section_of(cycle.checkpoint)
-        if fan_out is not None:
-            self._tidy(fan_out)
         if self._radar is None:
             return recorded
         try:
@@ -473,18 +475,25 @@ class RunRecorder(GitRecorder):
         found = (self._all_tips(f"{prefix}/{name}") for name in sorted(own, key=_number))
         return [tips for tips in found if tips is not None]
 
-    def _tidy(self, section: str) -> None:
-        """The section is closed: its directories, and worktrees that nobody came back to, go."""
-        place = self.run_dir / "branches" / section
-        notices: list[tuple[str, str]] = []
-        for path in sorted(place.rglob("worktree")):
-            with self._grounds.turn:
-                slot = self._reopened(_recorded_worktree(path.parent))
-                if slot is not None:
-                    self._rescue(slot, notices)
-                    give_back(slot, self._grounds.pool_size)
+    def _tidy(self, section: str) -> list[tuple[str, str]]:
+        """The section is closed: its directories go, and worktrees that nobody came back to."""
         with suppress(OSError):
-            remove_tree(place)
+            remove_tree(self.run_dir / "branches" / section)
+        return [] if self._path else self._release_left()
+
+    def _release_left(self) -> list[tuple[str, str]]:
+        """Lets go of worktrees of the run that a killed process left, and no branch needs."""
+        notices: list[tuple[str, str]] = []
+        for path in slots_of(self.store.repo, self.state.run_id):
+            slot = self._reopened(path) if path != self.slot.path else None
+            if slot is not None:
+                self._rescue(slot, notices)
+                give_back(slot, self._grounds.pool_size)
+        return notices
+
+    def finalize(self, conclusion: Mapping[str, Any], events: bytes) -> Oid:
+        self._release_left()
+        return super().finalize(conclusion, events)
 
     # The merge.
 

@@ -256,6 +256,11 @@ def reopen_slot(repo: Repo, path: Path, run: str) -> Slot | None:
     return None
 
 
+def slots_of(repo: Repo, run: str) -> list[Path]:
+    """The worktrees that are a run's: in use by it, or left behind by a process of it."""
+    return [one.path for one in registrations(repo) if one.lock_reason == f"{_REASON}{run}"]
+
+
 def give_back(slot: Slot, pool_size: int) -> bool:
     """Lets go of a slot whose state is recorded or rescued; whether it is kept for the next run.
 

@@ -387,3 +387,85 @@ def test_killed_elsewhere(wf, repo, whole, tmp_path, fsck, step, count):
     kill_at(repo, step, count)
     resume_and_check(wf, repo, whole, tmp_path)
     fsck(repo)
+
+
+# Resumption without what was there.
+
+
+def test_a_clone_without_the_refs_of_branches_runs_the_section_again(wf, repo, tmp_path):
+    kill_at(repo, "f@1/2-b publish", 1)
+    clone = tmp_path / "clone"
+    git("clone", "-q", repo, clone, cwd=repo)
+    for ref in (f"refs/heads/{BRANCH}", f"refs/wf/meta/{RUN}"):
+        git("fetch", "-q", "origin", f"{ref}:{ref}", cwd=clone)
+    told = wf.ok("resume", RUN, "--json", cwd=clone)
+    events = [json.loads(line) for line in told.out.splitlines()]
+    notices = [one["message"] for one in events if one["event"] == "notice"]
+    assert "no branch of 'f@1' is recorded here: all of them run from their start" in notices
+    assert timeline(clone) == ["f (success)", "j (success)", "c (success)"]
+    assert git("show", f"{BRANCH}:c", cwd=clone) == "a\na2\nb\nb2"
+
+
+def test_a_clone_without_the_heads_goes_back_to_the_fan_out(wf, repo, tmp_path):
+    kill_at(repo, "metadata", 2)
+    clone = tmp_path / "clone"
+    git("clone", "-q", f"file://{repo}", clone, cwd=repo)
+    for ref in (f"refs/heads/{BRANCH}", f"refs/wf/meta/{RUN}"):
+        git("fetch", "-q", "origin", f"{ref}:{ref}", cwd=clone)
+    wf.ok("resume", RUN, cwd=clone)
+    assert timeline(clone) == [
+        "f (success)", "j (skipped)", "f (success)", "j (success)", "c (success)",
+    ]  # fmt: skip
+    assert git("show", f"{BRANCH}:c", cwd=clone) == "a\na2\nb\nb2"
+
+
+def test_only_branches_that_had_not_finished_run_again(wf, repo):
+    kill_at(repo, "f@1/1-a publish", 2)
+    told = wf.ok("resume", RUN, "--json")
+    started = [
+        f"{one['node']}@{one['visit']}"
+        for line in told.out.splitlines()
+        if (one := json.loads(line))["event"] == "stage_started"
+    ]
+    assert "a@1" not in started and "a2@1" not in started
+
+
+# Targets.
+
+
+def test_a_node_inside_stands_for_the_whole_section(wf, repo, ran):
+    ran(KILLED.replace("start -> f", 'p [script="touch p"] start -> p -> f'))
+    before = git("rev-parse", f"{BRANCH}~3", cwd=repo)
+    for target in ("a2", "b@1"):
+        told = wf("rewind", RUN, target)
+        notice = (
+            f"notice: '{target}' is inside the section of fan-out 'f': "
+            "this is the state before it, from which all of it runs again\n"
+        )
+        if target == "a2":
+            assert told.status == 0
+            assert told.out == f"run {RUN} is at p@1 ({before[:9]})\n" + told.out.partition("\n")[2]
+            assert told.err.startswith(f"{notice}next: f\n")
+    wf.ok("resume", RUN)
+    assert timeline(repo) == ["p (success)", "f (success)", "j (success)", "c (success)"]
+    assert git("show", f"{BRANCH}:c", cwd=repo) == "a\na2\nb\nb2"
+
+
+def test_refs_of_a_section_that_was_given_up_are_kept_aside(wf, repo, ran):
+    ran(CONFLICT)
+    heads = git("for-each-ref", "--format=%(objectname)", f"refs/wf/par/{RUN}/", cwd=repo)
+    wf.ok("rewind", RUN, "a")
+    told = wf("resume", RUN)
+    assert told.status == 1
+    assert timeline(repo) == ["f (success)", "j (fail)"]
+    kept = git("for-each-ref", "--format=%(objectname)", f"refs/wf/old/{RUN}/", cwd=repo)
+    assert set(heads.split()) <= set(kept.split())
+    assert "notice: an earlier 'f@1/1-a' is kept at refs/wf/old/" in told.err
+
+
+def test_an_unknown_node_stays_unknown(wf, repo, ran):
+    ran(CONFLICT)
+    wf.fails(
+        128, ["rewind", RUN, "nope"],
+        "error: no node, ordinal or commit 'nope' in the timeline\nhint: git wf log lists them\n",
+    )  # fmt: skip

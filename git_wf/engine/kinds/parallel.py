@@ -47,6 +47,7 @@ def fan_out(visit: Visit) -> Outcome:
     stop = threading.Event()
     branches = _branches(visit, join, stop)
     names = [branch.step.name for branch in branches]
+    _tell_loss(visit, branches)
     _announce_start(visit, join, names)
     ends = _walk_all(visit, branches, stop)
     visit.branches = [end.state for end in ends if end.state is not None]
@@ -109,6 +110,16 @@ def _branches(visit: Visit, join: str, stop: threading.Event) -> list[Branch]:
         )
         for number, edge in enumerate(graph.outgoing(node.id), start=1)
     ]
+
+
+def _tell_loss(visit: Visit, branches: Sequence[Branch]) -> None:
+    """A resumption in a clone that was not given the branches' refs."""
+    recorded = visit.means.recorder.branches if visit.state.resumed else None
+    if recorded is None or any(recorded.find_branch(branch.step) for branch in branches):
+        return
+    section = branches[0].step.section
+    told = f"no branch of '{section}' is recorded here: all of them run from their start"
+    visit.announce("notice", code="section_repeated", message=told)
 
 
 def _one_at_a_time(people: People) -> People:
