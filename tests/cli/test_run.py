@@ -914,8 +914,9 @@ def test_a_hostile_configuration(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     told = wf.ok("run", workflow).err
     assert told.splitlines()[1] == "notice: starting from HEAD: left out are untracked"
-    assert [line.split()[1] for line in wf.ok("log").out.splitlines()[2:]] == [
-        "a@1", "b@1", "a@2", "b@2",
+    listed = wf.ok("log", "--json").json["checkpoints"]  # the table is coloured, as asked for
+    assert [(one["node"], one["visit"], one["files_changed"]) for one in listed] == [
+        ("a", 1, 2), ("b", 1, 0), ("a", 2, 1), ("b", 2, 0),
     ]  # fmt: skip
     assert " README | 1 +\n" in wf.ok("show", "a@2").out
     wf.ok("rewind", "b@1")
