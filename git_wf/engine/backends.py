@@ -197,7 +197,12 @@ def missing_backends(
 
 
 def is_answered(node: Node) -> bool:
-    """Whether a backend answers this node. A type that nobody knows runs as an agent."""
+    """Whether a backend answers this node. A type that nobody knows runs as an agent.
+
+    A fan-in with a prompt has a backend pick the best branch.
+    """
+    if node.kind == "fan_in":
+        return bool(node.text("prompt").strip()) and node.text("merge") == "best"
     if node.kind in KINDS:
         return node.kind in ANSWERED_KINDS
     return node.kind not in installed_kinds()
