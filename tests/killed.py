@@ -30,7 +30,7 @@ class KilledRecorder(RunRecorder):
 
     def _count(self, step: str) -> None:
         self._left -= step == STEP
-        if self._left == 0:
+        if step == STEP and self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -386,6 +389,64 @@ def test_killed_in_a_branch(wf, repo, whole, tmp_path, fsck, step, count):
 def test_killed_elsewhere(wf, repo, whole, tmp_path, fsck, step, count):
     kill_at(repo, step, count)
     resume_and_check(wf, repo, whole, tmp_path)
+    fsck(repo)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(50))
+def test_killed_at_any_moment(wf, repo, whole, tmp_path, fsck, moment):
+    path = write_workflow(repo.parent / "w.dot", KILLED)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.killed", "none", "0", path, RUN],
+        cwd=repo,
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # the run has begun
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(random.Random(moment).uniform(0, 1.5))
+        process.kill()
+        process.wait()
+    if process.returncode == -9 and json.loads(wf.ok("log", "--json").out)["finalized"] is False:
+        resume_and_check(wf, repo, whole, tmp_path)
+    fsck(repo)
+
+
+def test_an_interrupted_section_goes_on(wf, repo, tmp_path):
+    path = write_workflow(
+        tmp_path / "w.dot",
+        f'{F} a [script="echo a >a"] b [script="echo b >>b; test -e {tmp_path}/go || sleep 60"]'
+        f" {EDGES}",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.killed", "none", "0", path, RUN],
+        cwd=repo,
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while "a@1 success" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    (tmp_path / "go").touch()
+    wf.ok("resume", RUN)
+    assert timeline(repo) == ["f (success)", "j (success)"]
+    assert git("show", f"{BRANCH}:b", cwd=repo) == "b"
+
+
+def test_gc_beside_a_section(wf, repo, tmp_path, fsck):
+    collect = f"git -C {repo} -c gc.pruneExpire=now gc -q --prune=now || true"
+    body = (
+        f'{F} a [script="echo a >a; {collect}"] b [script="echo b >b; {collect}"]'
+        f' c [script="{collect}"] {EDGES} j -> c -> exit'.replace("j -> exit ", "")
+    )
+    wf.ok("run", write_workflow(tmp_path / "w.dot", body))
+    assert git("ls-tree", "--name-only", BRANCH, cwd=repo) == "README\na\nb"
     fsck(repo)
 
 

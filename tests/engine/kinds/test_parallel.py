@@ -191,8 +191,9 @@ def test_hooks_of_a_branch_know_it(play, recorder, make_run):
         for event in ("parallel_start", "stage_start", "parallel_complete")
     ]
     walked = play(
-        f'{F} a [script="true"] b [script="true"] {EDGES}', given={"config": {"run": {"hooks": hooks}}}
-    )  # fmt: skip
+        f'{F} a [script="true"] b [script="true"] {EDGES}',
+        given={"config": {"run": {"hooks": hooks}}},
+    )
     assert walked.conclusion.status == "success"
     told = (recorder.root / "told").read_text()
     assert told.count('"parallel_branch": "f@1/1-a"') == 1
@@ -211,7 +212,8 @@ def test_bad_settings(play):
 def test_the_best_by_score(play, recorder):
     walked = play(
         f"{F.replace('tripleoctagon', 'tripleoctagon, merge=best')}"
-        ' a [prompt="stub: context_updates={score:2}"] b [prompt="stub: context_updates={score:10}"]'
+        ' a [prompt="stub: context_updates={score:2}"]'
+        ' b [prompt="stub: context_updates={score:10}"]'
         f" {EDGES}"
     )
     assert walked.context["parallel.fan_in.best_id"] == "b"
