@@ -119,6 +119,7 @@ class RunRecorder(GitRecorder):
         self._path = path
         self._radar = radar
         self._radars: dict[str, Radar] = {}  # of the sections that this one opened
+        self._opener: RunRecorder | None = None
         if path:
             self.branch = branch_name(path)
             self.run_ref, self.meta_ref = self._refs_of(grounds.ref_path(path))
@@ -235,6 +236,7 @@ class RunRecorder(GitRecorder):
             write_atomic(make_directory(run_dir) / "worktree", os.fsencode(slot.path) + b"\n")
             radar = self._radar_of(step)
         opened = self._recorder_of(step, tips, slot, run_dir, radar, is_prepared)
+        opened._opener = self
         try:
             if is_prepared:
                 tips = opened._take_up(tips, notices)
@@ -426,6 +428,8 @@ class RunRecorder(GitRecorder):
             self.slot.lock.release()
             return
         with self._grounds.turn:
+            if self._opener is not None:  # who folds them when there are enough
+                self._opener._small_packs += self._small_packs
             give_back(self.slot, self._grounds.pool_size)
             (self.run_dir / "worktree").unlink(missing_ok=True)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from git_wf.core.names import Oid
-from git_wf.core.timeline import Entry, find_target, is_target_form
+from git_wf.core.timeline import Entry, Sections, find_target, is_target_form
 from git_wf.errors import UserError
 
 START = Entry(0, "", 0, "", Oid("b0"), Oid("m0"), "R")
@@ -96,3 +96,36 @@ def test_json() -> None:
     assert replace(ENTRIES[0], recorded_status="succeeded").to_json()["recorded_status"] == (
         "succeeded"
     )
+
+
+# Nodes inside parallel sections.
+
+SPLIT = [
+    replace(entry(1, "plan", 1), next_node_id="split"), entry(2, "split", 1), entry(3, "join", 1),
+    entry(4, "plan", 2), entry(5, "split", 2), entry(6, "join", 2),
+]  # fmt: skip
+
+
+def find_inside(text: str, entries: list[Entry]) -> Entry:
+    # `a` was visited once in the first section and twice more in the second.
+    counts = {2: 1, 5: 3}
+    sections = Sections({"a": "split"}, lambda one, node: counts.get(one.ordinal, 0))
+    return find_target(text, entries, START, lambda word: None, lambda oid: None, lambda: sections)
+
+
+@pytest.mark.parametrize(
+    ("text", "ordinal"), [("a", 4), ("a@1", 1), ("a@2", 4), ("a@3", 4), ("split", 5)]
+)
+def test_a_node_inside_a_section(text: str, ordinal: int) -> None:
+    found = find_inside(text, SPLIT)
+    assert (found.ordinal, found.section) == (ordinal, "" if text == "split" else "split")
+
+
+@pytest.mark.parametrize(("count", "ordinal"), [(0, 0), (1, 1), (4, 1)])
+def test_a_section_that_is_open_or_about_to_be(count: int, ordinal: int) -> None:
+    assert find_inside("a", SPLIT[:count]).ordinal == ordinal
+
+
+def test_a_visit_that_no_section_had() -> None:
+    with pytest.raises(UserError, match="no node, ordinal or commit 'a' in the timeline"):
+        find_inside("a@4", SPLIT)
