@@ -70,6 +70,7 @@ class Merged:
     conflicts: tuple[str, ...] = ()  # paths
     branch: str = ""  # the one at which they came up
     missing: tuple[str, ...] = ()  # heads that are not in this repository
+    notices: tuple[tuple[str, str], ...] = ()  # code, message
 
 
 def find_join(graph: Graph, fan_out: str) -> str | None:

@@ -509,7 +509,8 @@ class RunRecorder(GitRecorder):
         missing = [head for _, head in heads if not self._is_here(head)]
         if missing:
             return Merged(missing=tuple(missing))
-        ours = self._ours()
+        notices: list[tuple[str, str]] = []
+        ours = self._ours(notices)
         pack = Pack(self.store.repo)
         moment = self._clock.now()
         with quarantine(self.store.repo) as place:
@@ -518,7 +519,8 @@ class RunRecorder(GitRecorder):
                 conflicts = merged.add(Oid(head))
                 if conflicts:
                     pack.discard()
-                    return Merged(conflicts=conflicts, branch=step.own_name)
+                    told = tuple(notices)
+                    return Merged(conflicts=conflicts, branch=step.own_name, notices=told)
             merged.remove_steps(place.path)
             pack.add_quarantine(place.path)
         before = self.store.reader.read_commit(ours).tree
@@ -533,13 +535,13 @@ class RunRecorder(GitRecorder):
         finally:
             if kept is not None:
                 kept.release()
-        return Merged(heads=tuple(merged.heads))
+        return Merged(heads=tuple(merged.heads), notices=tuple(notices))
 
     def _is_here(self, head: str) -> bool:
         info = self.store.reader.find(head) if head else None
         return info is not None and info.kind == "commit"
 
-    def _ours(self) -> Oid:
+    def _ours(self, notices: list[tuple[str, str]]) -> Oid:
         """What the branches are merged into: as for a run commit, what a hook committed too."""
         head = head_state(self.slot).commit
         tip = self.state.run_tip
@@ -547,7 +549,6 @@ class RunRecorder(GitRecorder):
             return tip
         if self.store.repo.is_ancestor(tip, head):
             return head
-        notices: list[tuple[str, str]] = []
         self._set_aside(reconcile_head(self.slot, self.run_ref, tip), notices)
         return tip
 

@@ -530,3 +530,14 @@ def test_an_unknown_node_stays_unknown(wf, repo, ran):
         128, ["rewind", RUN, "nope"],
         "error: no node, ordinal or commit 'nope' in the timeline\nhint: git wf log lists them\n",
     )  # fmt: skip
+
+
+def test_a_commit_that_is_in_the_way_of_the_merge_is_kept(wf, repo, ran):
+    """Here a branch moved the HEAD of the run's own worktree, which its commits do not build on."""
+    move = "git -C $(dirname $PWD)/1 checkout -q --detach $(git commit-tree -m odd HEAD^{tree})"
+    done = ran(f'{F} a [script="touch a"] b [script="touch b; {move}"] {EDGES}')
+    assert done.status == 0
+    assert done.files == ["README", "a", "b"]
+    assert done.log == ["f (success)", "j (success)"]
+    rescued = git("for-each-ref", "--format=%(subject)", f"refs/wf/rescue/{RUN}/", cwd=repo)
+    assert rescued == "odd"

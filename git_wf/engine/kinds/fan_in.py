@@ -156,6 +156,8 @@ def _merged(visit: Visit, section: Mapping[str, Any], good: Sequence[Result], ho
         for one in good
     ]
     merged = branches.merge(f"{fan_out}@{number}", heads)
+    for code, message in merged.notices:
+        visit.announce("notice", code=code, message=message)
     if merged.missing:
         return _run_again(visit, fan_out, number)
     if merged.conflicts:
