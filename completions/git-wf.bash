@@ -47,9 +47,12 @@ __git_wf_options() {
     case $1 in
         run)
             echo "--goal --goal-file --input --label --id --dry-run --in-place --dirty" \
-                "--keep-worktree --resume --run-branch --json --quiet --verbose"
+                "--auto-approve --answers --answer --keep-worktree --resume --run-branch" \
+                "--json --quiet --verbose"
             ;;
-        resume) echo "--keep-worktree --json --quiet --verbose" ;;
+        resume)
+            echo "--auto-approve --answers --answer --keep-worktree --json --quiet --verbose"
+            ;;
         log | runs | show) echo "--json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
@@ -61,11 +64,11 @@ __git_wf_options() {
 # The value of the option before the cursor; status 1 where that option takes none.
 __git_wf_value() {
     case ${prev-} in
-        --goal-file | --resume) __git_wf_files '*' ;;
+        --goal-file | --answers | --resume) __git_wf_files '*' ;;
         --run-branch) __git_wf_words "$(__git_wf_runs 2)" ;;
         --dirty) __git_wf_words "head refuse" ;;
         --format) __git_wf_words "text github" ;;
-        --goal | --input | --label | --id) COMPREPLY=() ;;
+        --goal | --input | --label | --id | --answer) COMPREPLY=() ;;
         *) return 1 ;;
     esac
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from git_wf.cli.common import json_option, open_here, reading, run_argument
 from git_wf.cli.group import verb
 from git_wf.cli.output import age, duration, painted, short, table, write, write_error, write_json
+from git_wf.cli.waiting import answer_option, waiting_lines
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import one_line
 from git_wf.ops.log import RunLog, read_log
@@ -51,6 +52,10 @@ def _write_head(log: RunLog, colour: bool) -> None:
     reason = (log.run.conclusion or {}).get("failure_reason")
     if reason:
         write(f"reason: {one_line(str(reason))}")
+    if log.status == "waiting" and log.run.waiting is not None:
+        for line in waiting_lines(log.run.waiting):
+            write(line)
+        write(f"go on: git wf resume {log.run.run_id} {answer_option(log.run.waiting)}")
     write(f"branch {log.branch}, from {short(log.run.base)}")
     if not log.timeline.entries:
         write("no checkpoint yet")

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from git_wf.cli.output import duration, short, write_error
+from git_wf.cli.waiting import answer_option, waiting_lines
 from git_wf.core.trailers import one_line
 from git_wf.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_WAITING
 
@@ -183,11 +184,18 @@ def _end_lines(ended: Ended) -> list[str]:
     took = duration(conclusion.duration_ms)
     reason = f": {one_line(conclusion.failure_reason)}" if conclusion.failure_reason else ""
     lines = [f"{conclusion.status}{reason} ({took})"]
+    go_on = f"git wf resume {run}"
+    if conclusion.waiting is not None:
+        lines = waiting_lines(conclusion.waiting)
+        go_on += f" {answer_option(conclusion.waiting)}"
     if conclusion.skipped:
         lines.append(f"notice: {conclusion.skipped} checkpoints could not be recorded")
     if ended.branch is None:
         if ended.run_dir is not None and conclusion.status == "interrupted":
             lines.append(f"go on:        git wf run --resume '{ended.run_dir}/checkpoint.json'")
+        elif ended.run_dir is not None and conclusion.waiting is not None:
+            answer = answer_option(conclusion.waiting)
+            lines.append(f"go on:        git wf run --resume '{ended.run_dir}' {answer}")
         return lines
     base = ended.base_branch or short(ended.base)
     lines.append(f"branch:       {ended.branch}")
@@ -195,8 +203,8 @@ def _end_lines(ended: Ended) -> list[str]:
         lines.append(f"worktree:     {ended.worktree}")
     lines.append(f"look at it:   git wf log {run}")
     lines.append(f"              git diff {base}...{ended.branch}")
-    if conclusion.status == "interrupted":
-        lines.append(f"go on:        git wf resume {run}")
+    if conclusion.status in ("interrupted", "waiting"):
+        lines.append(f"go on:        {go_on}")
     elif conclusion.status == "fail":
         lines.append(f"try again:    git wf rewind {run} && git wf resume {run}")
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from git_wf.cli.ask import answering_options, make_answering
 from git_wf.cli.common import current_host
 from git_wf.cli.group import verb
 from git_wf.cli.output import write
@@ -47,6 +48,7 @@ def level_of(quiet: bool, verbose: bool) -> int:
     "--in-place", is_flag=True,
     help="Run in this folder: no worktree, no checkpoints, state on disk only.",
 )  # fmt: skip
+@answering_options
 @click.option("--keep-worktree", is_flag=True, help="Leave the run's worktree where it is.")
 @click.option("--dry-run", is_flag=True, help="Simulate all nodes; touch neither refs nor files.")
 @click.option(
@@ -66,6 +68,9 @@ def command(
     run_id: str | None,
     dirty: str | None,
     in_place: bool,
+    auto_approve: bool,
+    answers_file: Path | None,
+    answer: str | None,
     keep_worktree: bool,
     dry_run: bool,
     resume_file: Path | None,
@@ -80,13 +85,16 @@ def command(
     are committed to the branch wf/run/ID, the state beside it; your checkout, index and HEAD are
     not touched. The id of the run is printed.
 
+    A human node asks on the terminal. Without one, the run records what it waits for and ends with
+    status 3; `git wf resume RUN --answer A` goes on.
+
     Ends with status 0 after a success, 1 after a failure, 130 when it was interrupted.
 
     \b
     git wf run workflow.dot --goal "make the tests pass"
     git wf run run.toml --input name=world --label ticket=42
     """
-    from git_wf.ops.resume import resume, resume_from_file
+    from git_wf.ops.resume import ResumeOptions, resume, resume_from_file
     from git_wf.ops.run import RunOptions, run
 
     given = [workflow is not None, resume_file is not None, run_branch is not None]
@@ -99,7 +107,13 @@ def command(
             goal=goal, goal_file=goal_file, inputs=inputs, labels=labels, run_id=run_id,
             dirty=dirty, in_place=in_place, dry_run=dry_run,
         )  # fmt: skip
+    elif answer is not None:
+        raise click.UsageError("--answer is for a run that waits: with --resume or --run-branch")
+    if dry_run and answers_file is not None:
+        raise click.UsageError("--answers is not for a dry run, which takes the first choice")
     host = current_host()
+    answering = make_answering(host.clock, auto_approve, answers_file, answer)
+    on = ResumeOptions(keep_worktree, answering)
     level = level_of(quiet, verbose)
     reporter = Reporter(level, as_json)
     with interruptible() as interruption:
@@ -113,16 +127,13 @@ def command(
                 dry_run=dry_run,
                 keep_worktree=keep_worktree,
                 run_id=run_id,
+                answering=answering,
             )
             ended = run(host, workflow, options, reporter, interruption.cancel)
         elif resume_file is not None:
-            ended = resume_from_file(
-                host, resume_file, reporter, interruption.cancel, keep_worktree=keep_worktree
-            )
+            ended = resume_from_file(host, resume_file, on, reporter, interruption.cancel)
         else:
-            ended = resume(
-                host, run_branch, reporter, interruption.cancel, keep_worktree=keep_worktree
-            )
+            ended = resume(host, run_branch, on, reporter, interruption.cancel)
         if not as_json and not dry_run and workflow is not None:
             write(ended.run_id)
         return tell_end(ended, level, interruption)

@@ -40,6 +40,8 @@ def _row(run: RunSummary, when: str) -> tuple[str, ...]:
     notes = [f"{key}={value}" for key, value in run.labels.items()]
     if run.forked_from:
         notes.append(f"fork of {run.forked_from.get('run', '')}")
+    if run.waiting is not None:
+        notes.append(f"waits for {run.waiting.get('node')}: {run.waiting.get('question')}")
     if run.problem:
         notes.append(run.problem)
     count = f"{run.checkpoints} checkpoint{'' if run.checkpoints == 1 else 's'}"

@@ -18,10 +18,11 @@ from git_wf.core.routing import accelerator
 
 
 class Silence(Enum):
-    """Why no answer came."""
+    """What it means that no answer came."""
 
     NOBODY = "nobody"  # there is nobody to ask
     TIMED_OUT = "timed out"
+    AGREES = "agrees"  # to the choice that is offered first
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,15 @@ class People:
 
 
 def ask_from(answers: Mapping[str, Sequence[str]], otherwise: Ask | None = None) -> Ask:
-    """Answers that were given beforehand, by node, one a question; then `otherwise` is asked."""
-    left = {node: list(texts) for node, texts in answers.items()}
+    """Answers that were given beforehand, by node, one a visit; else `otherwise` is asked.
+
+    By visits, not by questions: a resumption with the same answers goes on where they stand.
+    """
 
     def ask(question: Question, complaint: str) -> str | Silence:
-        texts = left.get(question.node)
-        if texts:
-            return texts.pop(0)
+        texts = answers.get(question.node, ())
+        if not complaint and question.visit <= len(texts):
+            return texts[question.visit - 1]
         return otherwise(question, complaint) if otherwise else Silence.NOBODY
 
     return ask

@@ -128,6 +128,7 @@ class DiskRecorder:
         for key, data in artifacts.items():
             write_atomic(self._run_dir / "artifacts" / f"{key}.json", data)
         write_atomic(self._run_dir / "checkpoint.json", dump_json(checkpoint.to_json()))
+        (self._run_dir / "waiting.json").unlink(missing_ok=True)
         return Recorded(None, None)
 
     def wait(self, waiting: Mapping[str, Any]) -> Recorded:

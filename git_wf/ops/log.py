@@ -42,6 +42,7 @@ class RunLog:
             "workflow": record.get("workflow_slug"),
             "status": self.status,
             "finalized": self.run.conclusion is not None,
+            "waiting": waiting_json(self.run, self.status),
             "base": self.run.base,
             "branch": self.branch if self.run.refs.run_tip else None,
             "metadata_ref": self.metadata_ref if self.run.refs.meta_tip else None,
@@ -86,6 +87,13 @@ def run_status(project: Project, run: StoredRun) -> str:
     return "waiting" if run.waiting is not None else "interrupted"
 
 
+def waiting_json(run: StoredRun, status: str) -> dict[str, Any] | None:
+    """What a run waits for, as recorded; None where it does not wait."""
+    if status != "waiting" or run.waiting is None:
+        return None
+    return {key: value for key, value in run.waiting.items() if key != "format"}
+
+
 def _notices(run: StoredRun, timeline: Timeline) -> list[str]:
     notices = []
     if run.refs.run_tip is None:
@@ -117,6 +125,7 @@ class RunSummary:
     labels: Mapping[str, str]
     forked_from: Mapping[str, Any] | None
     problem: str | None = None
+    waiting: Mapping[str, Any] | None = None  # what for, where the status is `waiting`
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -132,6 +141,7 @@ class RunSummary:
             "metadata_ref": self.metadata_ref,
             "labels": dict(self.labels),
             "forked_from": self.forked_from,
+            "waiting": self.waiting,
             "notes": [self.problem] if self.problem else [],
         }
 
@@ -151,11 +161,11 @@ def _summary(project: Project, refs: RunRefs) -> RunSummary:
         return RunSummary(
             refs.run_id, None, "unknown", None, None, 0, None, branch, meta, {}, None, err.message
         )
-    record, checkpoint = run.record, run.checkpoint
+    record, checkpoint, status = run.record, run.checkpoint, run_status(project, run)
     return RunSummary(
         run_id=refs.run_id,
         workflow=record.get("workflow_slug"),
-        status=run_status(project, run),
+        status=status,
         created_at=record.get("created_at"),
         updated_at=checkpoint.timestamp if checkpoint else record.get("created_at"),
         checkpoints=checkpoint.ordinal if checkpoint else 0,
@@ -164,4 +174,5 @@ def _summary(project: Project, refs: RunRefs) -> RunSummary:
         metadata_ref=meta,
         labels=record.get("labels") or {},
         forked_from=record.get("forked_from"),
+        waiting=waiting_json(run, status),
     )

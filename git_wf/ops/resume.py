@@ -18,7 +18,8 @@ from git_wf.core.dot import parse
 from git_wf.core.graph import Graph
 from git_wf.core.names import Oid, RefName, operation_id, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
-from git_wf.engine.loop import walk
+from git_wf.engine.loop import Conclusion, walk
+from git_wf.engine.people import People
 from git_wf.errors import Conflict, StateUnreadable, UserError, WorkflowInvalid
 from git_wf.ops.change import held_run, refuse_users_checkout
 from git_wf.ops.host import Host
@@ -29,6 +30,7 @@ from git_wf.ops.journal import (
     read_disk_checkpoint,
     read_events,
 )
+from git_wf.ops.people import Answering, check_answer, find_asked, is_unanswered, make_people
 from git_wf.ops.project import (
     Project,
     open_project,
@@ -95,32 +97,49 @@ class _Found:
         self.notices.append((code, message))
 
 
+@dataclass(frozen=True)
+class ResumeOptions:
+    keep_worktree: bool = False
+    answering: Answering = field(default_factory=Answering)
+
+
 def resume(
-    host: Host, word: str | None, listen: Listener, cancel: threading.Event, *, keep_worktree: bool
+    host: Host, word: str | None, options: ResumeOptions, listen: Listener, cancel: threading.Event
 ) -> Ended:
     """Goes on with the run that `word` names, else the default one.
 
-    Raises `UserError` where it has ended, `Conflict` where somebody holds it, `StateUnreadable`
-    where its record cannot be read; then nothing was changed.
+    A run that waits for a person, where nobody is there to answer now either, is left as it is.
+
+    Raises `UserError` where it has ended, and where an answer does not fit, `Conflict` where
+    somebody holds it, `StateUnreadable` where its record cannot be read; then nothing was changed.
     """
     project = open_project(host)
     try:
         refs = find_run(project, word, project.store.refs())
-        return _resume_run(project, refs, listen, cancel, keep_worktree)
+        return _resume_run(project, refs, options, listen, cancel)
     finally:
         project.close()
 
 
 def _resume_run(
-    project: Project, refs: RunRefs, listen: Listener, cancel: threading.Event, keep_worktree: bool
+    project: Project,
+    refs: RunRefs,
+    options: ResumeOptions,
+    listen: Listener,
+    cancel: threading.Event,
 ) -> Ended:
     require_writing_git(project.repo)
-    _read_run(project, refs)  # whatever is wrong is told before the lock is taken
+    # Whatever is wrong is told before the lock is taken.
+    _people(project, _read_run(project, refs), options.answering)
     with held_run(project, refs.run_id):
         again = project.store.run_refs(refs.run_id)
         if again is None:
             raise Conflict(f"run {refs.run_id} was removed meanwhile")
         found = _read_run(project, again)
+        people = _people(project, found, options.answering)
+        if people is None:
+            waiting = dict(found.run.waiting or {})
+            return _ended(project, found, Conclusion("waiting", waiting=waiting))
         require_state_directory(project.state_dir)
         live, checkpoint = _reconcile(project, found, listen)
         try:
@@ -131,21 +150,40 @@ def _resume_run(
                 live.engine_run, checkpoint, live.recorder, live.journal, project.clock,
                 recorded=Recorded(live.recorder.state.run_tip, metadata),
                 cancel=cancel, secrets=found.prepared.secrets,
-                first_delay=project.settings.retry_delay,
+                first_delay=project.settings.retry_delay, people=people,
             )  # fmt: skip
-            worktree = finish(project, live, conclusion, keep_worktree)
+            worktree = finish(project, live, conclusion, options.keep_worktree)
         finally:
             live.close()
-    record = found.run.record
+    return _ended(project, found, conclusion, worktree)
+
+
+def _ended(
+    project: Project, found: _Found, conclusion: Conclusion, worktree: Path | None = None
+) -> Ended:
+    run = found.run
     return Ended(
-        run_id=refs.run_id,
+        run_id=run.run_id,
         conclusion=conclusion,
-        branch=project.settings.names.short_branch(refs.run_id),
-        base=found.run.base,
-        base_branch=record.get("base_branch"),
+        branch=project.settings.names.short_branch(run.run_id),
+        base=run.base,
+        base_branch=run.record.get("base_branch"),
         worktree=worktree,
-        run_dir=project.run_dir(refs.run_id),
+        run_dir=project.run_dir(run.run_id),
     )
+
+
+def _people(project: Project, found: _Found, answering: Answering) -> People | None:
+    """Who answers; None where the run waits, and would come to wait at once again."""
+    graph, run, now = found.prepared.workflow.graph, found.run, project.clock.now()
+    asked = find_asked(graph, run.checkpoint, run.waiting)
+    check_answer(answering, asked, run.run_id, now)
+    people = make_people(answering, graph, run.waiting, asked)
+    if run.waiting is None or asked is None or not is_unanswered(answering, asked, now):
+        return people
+    # Somebody may have answered in a process that was killed before it was recorded.
+    has_moved = _pending_checkpoint(project, found, project.run_dir(run.run_id)) is not None
+    return people if has_moved else None
 
 
 # Reading: nothing is changed.
@@ -478,7 +516,7 @@ def _metadata_of(found: _Found, live: LiveRun, checkpoint: Checkpoint | None) ->
 
 
 def resume_from_file(
-    host: Host, path: Path, listen: Listener, cancel: threading.Event, *, keep_worktree: bool
+    host: Host, path: Path, options: ResumeOptions, listen: Listener, cancel: threading.Event
 ) -> Ended:
     """`git wf run --resume PATH/checkpoint.json`: the run that the file is of.
 
@@ -488,10 +526,10 @@ def resume_from_file(
     if path.is_dir():
         path = path / "checkpoint.json"
     checkpoint = read_disk_checkpoint(path)
+    if _is_in_place(path.parent):
+        return _resume_in_place(host, path.parent, checkpoint, options.answering, listen, cancel)
     if checkpoint is None:
         raise UserError(f"no file '{path}'", hint="git wf resume RUN needs no file")
-    if _is_in_place(path.parent):
-        return _resume_in_place(host, path, checkpoint, listen, cancel)
     project = open_project(host)
     try:
         refs = find_run(project, checkpoint.run_id, project.store.refs())
@@ -503,7 +541,7 @@ def resume_from_file(
                 hint=f"git wf rewind {refs.run_id} @{checkpoint.ordinal} && "
                 f"git wf resume {refs.run_id}",
             )
-        return _resume_run(project, refs, listen, cancel, keep_worktree)
+        return _resume_run(project, refs, options, listen, cancel)
     finally:
         project.close()
 
@@ -525,15 +563,20 @@ def _in_place_record(run_dir: Path) -> dict[str, Any] | None:
 
 
 def _resume_in_place(
-    host: Host, path: Path, checkpoint: Checkpoint, listen: Listener, cancel: threading.Event
+    host: Host,
+    run_dir: Path,
+    checkpoint: Checkpoint | None,
+    answering: Answering,
+    listen: Listener,
+    cancel: threading.Event,
 ) -> Ended:
-    run_dir = path.parent
     record = _in_place_record(run_dir) or {}
+    run_id = str(record.get("run_id"))
     conclusion_path = run_dir / "conclusion.json"
     if conclusion_path.exists():
         ended = load_json(conclusion_path.read_bytes(), str(conclusion_path))
         if ended.get("status") not in ("interrupted", "waiting"):
-            raise UserError(f"run {checkpoint.run_id} has ended: {ended.get('status')}")
+            raise UserError(f"run {run_id} has ended: {ended.get('status')}")
     try:
         text = (run_dir / "graph.dot").read_bytes()
     except OSError as err:
@@ -542,21 +585,39 @@ def _resume_in_place(
     top = Path(str(record.get("working_directory") or host.cwd))
     if not top.is_dir():
         raise UserError(f"the folder of the run is gone: '{top}'")
-    artifacts = read_disk_artifacts(run_dir, checkpoint)
-    checkpoint.context_values = join_artifacts(
-        checkpoint.context_values, lambda key: _artifact(artifacts, key)
-    )
-    lock = take_directory_lock(run_dir, checkpoint.run_id)
+    waiting = _in_place_waiting(run_dir)
+    asked = find_asked(prepared.workflow.graph, checkpoint, waiting)
+    check_answer(answering, asked, run_id, host.clock.now())
+    people = make_people(answering, prepared.workflow.graph, waiting, asked)
+    if waiting and asked and is_unanswered(answering, asked, host.clock.now()):
+        return Ended(run_id, Conclusion("waiting", waiting=waiting), run_dir=run_dir)
+    if checkpoint is not None:
+        artifacts = read_disk_artifacts(run_dir, checkpoint)
+        checkpoint.context_values = join_artifacts(
+            checkpoint.context_values, lambda key: _artifact(artifacts, key)
+        )
+    lock = take_directory_lock(run_dir, run_id)
     journal = Journal(run_dir, listen)
     try:
-        end_processes(leftover_processes(checkpoint.run_id), host.clock)
-        engine_run = engine_view(prepared, checkpoint.run_id, {"worktree": str(top)})
+        end_processes(leftover_processes(run_id), host.clock)
+        engine_run = engine_view(prepared, run_id, {"worktree": str(top)})
         conclusion = walk(
             engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
-            cancel=cancel, secrets=prepared.secrets,
+            cancel=cancel, secrets=prepared.secrets, people=people,
         )  # fmt: skip
         write_atomic(conclusion_path, dump_json(conclusion_record(conclusion)))
     finally:
         journal.close()
         lock.release()
-    return Ended(checkpoint.run_id, conclusion, run_dir=run_dir)
+    return Ended(run_id, conclusion, run_dir=run_dir)
+
+
+def _in_place_waiting(run_dir: Path) -> dict[str, Any] | None:
+    path = run_dir / "waiting.json"
+    try:
+        data = load_json(path.read_bytes(), str(path))
+    except OSError:
+        return None
+    check_format(data, str(path))
+    waiting: dict[str, Any] = data
+    return waiting

@@ -21,16 +21,18 @@ from git_wf.core.names import (
     operation_id,
 )
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
-from git_wf.core.sections import FAN_IN, PARALLEL
+from git_wf.core.sections import PARALLEL
 from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import TemplateError, render
 from git_wf.core.validate import unsupported
 from git_wf.engine.backends import missing_backends
+from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run, walk
 from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
 from git_wf.ops.change import take_run_lock, this_process
 from git_wf.ops.host import Host
 from git_wf.ops.journal import DiskRecorder, Event, Journal
+from git_wf.ops.people import Answering, make_people
 from git_wf.ops.project import (
     Project,
     open_project,
@@ -49,10 +51,6 @@ from git_wf.store.repo import Repo, scrubbed_env
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
 
-# Kinds of other issues are refused by name.
-RUNNABLE_KINDS = frozenset(
-    {"start", "exit", "command", "conditional", "wait", "agent", "prompt", PARALLEL, FAN_IN}
-)
 Listener = Callable[[Event], None]
 
 
@@ -66,6 +64,7 @@ class RunOptions:
     dry_run: bool = False
     keep_worktree: bool = False
     run_id: str | None = None
+    answering: Answering = field(default_factory=Answering)
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def prepare(
 
 
 def refuse_errors(workflow: Workflow) -> None:
-    errors = [*workflow.errors, *unsupported(workflow.graph, RUNNABLE_KINDS)]
+    errors = [*workflow.errors, *unsupported(workflow.graph, HANDLED_KINDS)]
     if errors:
         raise WorkflowInvalid(
             f"'{workflow.path}' cannot be run: {len(errors)} error{'s' if len(errors) > 1 else ''}",
@@ -209,6 +208,7 @@ def _run_in_worktree(
     checkout = _usable_checkout(repo)
     require_writing_git(repo)
     prepared = prepare(project.host, path, options, read_project_tables(repo.work_tree))
+    people = make_people(options.answering, prepared.workflow.graph)
     base = _refuse_dirty(checkout, options.dirty or project.settings.dirty)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     _refuse_names_in_the_way(project)
@@ -228,7 +228,7 @@ def _run_in_worktree(
             live.notice(code, text)
         conclusion = walk(
             live.engine_run, None, live.recorder, live.journal, project.clock, cancel=cancel,
-            secrets=prepared.secrets, first_delay=project.settings.retry_delay,
+            secrets=prepared.secrets, first_delay=project.settings.retry_delay, people=people,
         )  # fmt: skip
         worktree = finish(project, live, conclusion, options.keep_worktree)
     finally:
@@ -555,6 +555,7 @@ def _run_outside_git(
     repo = _repository_here(host)
     top = repo.work_tree if repo is not None and repo.work_tree is not None else host.cwd
     prepared = prepare(host, path, options, read_project_tables(top))
+    people = make_people(options.answering, prepared.workflow.graph)
     if not options.dry_run:
         refuse_fan_outs(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock)
@@ -572,7 +573,7 @@ def _run_outside_git(
         write_in_place_record(run_dir, prepared, options, run_id, top, host.clock)
         conclusion = walk(
             engine_run, None, DiskRecorder(run_dir, top), journal, host.clock, cancel=cancel,
-            secrets=prepared.secrets, first_delay=_retry_delay(host, repo),
+            secrets=prepared.secrets, first_delay=_retry_delay(host, repo), people=people,
         )  # fmt: skip
         write_atomic(run_dir / "conclusion.json", dump_json(conclusion_record(conclusion)))
     finally:

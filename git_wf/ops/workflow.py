@@ -63,13 +63,13 @@ def load_workflow(
     tables = with_checkpoint_table(project_tables or {})
     graph_path = path
     if path.suffix == ".toml":
-        run_toml = _read_file(path)
+        run_toml = read_file(path)
         own = read_toml(run_toml, str(path))
         read_run_config(own, str(path))
         tables = merge_tables(tables, with_checkpoint_table(own))
         graph_path = _graph_path(path, tables)
     config = read_run_config(tables, str(path) if run_toml else str(PROJECT_FILE))
-    text = _decoded(_read_file(graph_path), graph_path)
+    text = _decoded(read_file(graph_path), graph_path)
     graph = _parsed(text, graph_path)
     diagnostics: list[Diagnostic] = []
     graph, unresolved = resolve_files(graph, _reader(graph_path.parent))
@@ -88,7 +88,7 @@ def read_project_tables(top: Path | None) -> dict[str, Any]:
     """`.wf/project.toml` of the worktree at `top`; empty where there is none."""
     if top is None or not (top / PROJECT_FILE).is_file():
         return {}
-    tables = read_toml(_read_file(top / PROJECT_FILE), str(PROJECT_FILE))
+    tables = read_toml(read_file(top / PROJECT_FILE), str(PROJECT_FILE))
     read_run_config(tables, str(PROJECT_FILE))
     return tables
 
@@ -117,7 +117,7 @@ def _graph_path(run_toml: Path, tables: Mapping[str, Any]) -> Path:
     return run_toml.parent / str(named)
 
 
-def _read_file(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as err:

@@ -54,6 +54,7 @@ def test_the_json_object(loop: LoopRun) -> None:
         "workflow": "loop",
         "status": "success",
         "finalized": True,
+        "waiting": None,
         "base": base,
         "branch": loop.branch,
         "metadata_ref": loop.meta,

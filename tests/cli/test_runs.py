@@ -52,6 +52,7 @@ def test_the_json_object(loop: LoopRun) -> None:
         "metadata_ref": loop.meta,
         "labels": {"kind": "test"},
         "forked_from": None,
+        "waiting": None,
         "notes": [],
     }
     assert forked == {
@@ -97,6 +98,7 @@ def test_one_that_cannot_be_read_is_listed(loop: LoopRun) -> None:
         "metadata_ref": loop.meta,
         "labels": {},
         "forked_from": None,
+        "waiting": None,
         "notes": [f"read '{loop.meta}:checkpoint.json': not a JSON object"],
     }
 

@@ -33,6 +33,8 @@ def ask_person(visit: Visit) -> Outcome:
         visit.watch.check_cancelled()
         if answer is Silence.NOBODY:
             raise Waiting(question)
+        if answer is Silence.AGREES:
+            return _chosen(visit, choices[0], "")
         if isinstance(answer, Silence):
             return _without_answer(visit, choices)
         choice = fitting_choice(answer, choices)
