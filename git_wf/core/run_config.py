@@ -12,6 +12,8 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
+from git_wf.core.templates import names
+from git_wf.core.values import read_duration
 from git_wf.errors import UserError
 
 RUN_CONFIG_VERSION = 1
@@ -188,6 +190,7 @@ def _check_values(config: RunConfig, origin: str) -> None:
             f"{origin}: 'checkpoint.syntax': '{config.checkpoint.syntax}' is neither "
             "'gitignore' nor 'glob'"
         )
+    _check_programs(config.run, origin)
     for name, agent in config.agents.items():
         if isinstance(agent, str):
             if name != "default":
@@ -200,4 +203,22 @@ def _check_values(config: RunConfig, origin: str) -> None:
         elif agent.prompt != "stdin" or agent.output not in ("text", "json"):
             raise UserError(
                 f"{origin}: 'agents.{name}': prompt is 'stdin', output is 'text' or 'json'"
+            )
+
+
+def _check_programs(run: RunTable, origin: str) -> None:
+    for number, step in enumerate(run.prepare.steps):
+        path = f"{origin}: 'run.prepare.steps[{number}]"
+        if not step.script.strip():
+            raise UserError(f"{path}.script' is empty")
+        if step.timeout is not None and read_duration(step.timeout) is None:
+            raise UserError(f"{path}.timeout': '{step.timeout}' is not a duration")
+    for name, entry in run.env.items():
+        if isinstance(entry, str) or not entry.secret:
+            continue
+        if not any(one.first == "env" for one in names(entry.from_)):
+            raise UserError(
+                f"{origin}: 'run.env.{name}' is a secret that stands in the file",
+                hint=f'{name} = {{ from = "{{{{ env.{name} }}}}", secret = true }} reads it from '
+                "the environment",
             )

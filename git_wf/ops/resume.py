@@ -55,6 +55,7 @@ from git_wf.ops.run import (
 )
 from git_wf.ops.select import find_run
 from git_wf.ops.workflow import Workflow
+from git_wf.store.branches import RunRecorder
 from git_wf.store.excludes import Excludes
 from git_wf.store.files import make_directory, write_atomic
 from git_wf.store.packs import release_stale_keeps
@@ -86,6 +87,7 @@ class _Found:
     prepared: Prepared
     excludes: Excludes
     notices: list[Notice] = field(default_factory=list)
+    is_reopened: bool = False  # its worktree was still there
 
     @property
     def last_commit(self) -> Oid:
@@ -151,6 +153,7 @@ def _resume_run(
                 recorded=Recorded(live.recorder.state.run_tip, metadata),
                 cancel=cancel, secrets=found.prepared.secrets,
                 first_delay=project.settings.retry_delay, people=people,
+                prepared=checkpoint is not None and _was_prepared(found, live.recorder),
             )  # fmt: skip
             worktree = finish(project, live, conclusion, options.keep_worktree)
         finally:
@@ -260,6 +263,7 @@ def _reconcile(
     pending = _pending_checkpoint(project, found, run_dir) if slot is not None else None
     started = _started_visit(run_dir)
     can_finish = pending is not None and started in (None, _visit_of(pending))
+    found.is_reopened = slot is not None
     if slot is None:
         slot = _new_slot(project, found)
     elif not can_finish:
@@ -372,6 +376,24 @@ def _started_visit(run_dir: Path) -> tuple[str, int] | None:
         if event.get("event") == "stage_started" and not event.get("parallel_branch"):
             last = (str(event.get("node")), int(event.get("visit") or 0))
     return last
+
+
+def _was_prepared(found: _Found, recorder: RunRecorder) -> bool:
+    return found.is_reopened and _prepared_in(recorder.run_dir) == str(recorder.work_dir)
+
+
+def _prepared_in(run_dir: Path) -> str:
+    """The worktree in which the prepare steps were made, and what they left is recorded.
+
+    What was not recorded yet can have been cleared away since: then they run again.
+    """
+    begun = prepared = ""
+    for event in read_events(run_dir):
+        if event.get("event") == "run_started":
+            begun = str(event.get("worktree"))
+        elif event.get("event") == "checkpoint_saved" and not event.get("parallel_branch"):
+            prepared = begun
+    return prepared
 
 
 def _is_half_done(
@@ -604,6 +626,7 @@ def _resume_in_place(
         conclusion = walk(
             engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
             cancel=cancel, secrets=prepared.secrets, people=people,
+            prepared=checkpoint is not None and _prepared_in(run_dir) == str(top),
         )  # fmt: skip
         write_atomic(conclusion_path, dump_json(conclusion_record(conclusion)))
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 
 from git_wf.core.checkpoint import dump_json
 from git_wf.core.clock import Clock, milliseconds, rfc3339
+from git_wf.core.context import Redaction
 from git_wf.core.names import (
     RUN_ID_HINT,
     Oid,
@@ -23,7 +24,7 @@ from git_wf.core.names import (
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
 from git_wf.core.sections import PARALLEL
 from git_wf.core.settings import Settings, read_settings
-from git_wf.core.templates import TemplateError, render
+from git_wf.core.templates import TemplateError, names, render
 from git_wf.core.validate import unsupported
 from git_wf.engine.backends import missing_backends
 from git_wf.engine.handlers import HANDLED_KINDS
@@ -115,7 +116,8 @@ def prepare(
     env, secrets = node_environment(workflow.config, host.env)
     goal = _goal(workflow, options, inputs, env)
     refuse_missing_backends(workflow, env)
-    return Prepared(workflow, goal, inputs, env, secrets)
+    redaction = Redaction(secrets)  # the run, its record and its resumption have the same goal
+    return Prepared(workflow, redaction.text(goal), redaction.value(inputs), env, secrets)
 
 
 def refuse_errors(workflow: Workflow) -> None:
@@ -142,14 +144,8 @@ def refuse_fan_outs(workflow: Workflow) -> None:
 
 def refuse_later_tables(config: RunConfig, origin: str) -> None:
     """What run.toml can say, and this version cannot do."""
-    later = {
-        "run.prepare.steps": bool(config.run.prepare.steps),
-        "run.hooks": bool(config.run.hooks),
-        "run.push.remote": bool(config.run.push.remote),
-    }
-    for key, is_set in later.items():
-        if is_set:
-            raise UserError(f"{origin}: '{key}' is not supported by this version of git-wf")
+    if config.run.push.remote:
+        raise UserError(f"{origin}: 'run.push.remote' is not supported by this version of git-wf")
 
 
 def refuse_missing_backends(workflow: Workflow, env: Mapping[str, str]) -> None:
@@ -161,9 +157,12 @@ def refuse_missing_backends(workflow: Workflow, env: Mapping[str, str]) -> None:
 def node_environment(
     config: RunConfig, env: Mapping[str, str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment of node processes, and the secret values in it."""
+    """The environment of node processes, and the secret values in it.
+
+    Where a secret is put together, so is each value that it is put together from.
+    """
     values = scrubbed_env(env)
-    secrets = []
+    secrets: list[str] = []
     for name, entry in config.run.env.items():
         template = entry.from_ if isinstance(entry, EnvironmentEntry) else entry
         try:
@@ -171,9 +170,10 @@ def node_environment(
         except TemplateError as err:
             raise UserError(f"run.toml: 'run.env.{name}': {err}") from err
         values[name] = value
-        if isinstance(entry, EnvironmentEntry) and entry.secret and value:
-            secrets.append(value)
-    return values, tuple(secrets)
+        if isinstance(entry, EnvironmentEntry) and entry.secret:
+            parts = [env.get(one.rest, "") for one in names(template) if one.first == "env"]
+            secrets += [part for part in (value, *parts) if part]
+    return values, tuple(dict.fromkeys(secrets))
 
 
 def _goal(
@@ -437,7 +437,7 @@ def run_record(
         "base_branch": _short(checkout.branch),
         "base_sha": base,
         "base_tree": project.store.reader.read_commit(base).tree,
-        "labels": dict(options.labels),
+        "labels": Redaction(prepared.secrets).value(dict(options.labels)),
         "goal": prepared.goal,
         "inputs": dict(prepared.inputs),
         "config": dict(workflow.tables),

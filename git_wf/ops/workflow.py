@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import tomli
 
 from git_wf.core.dot import parse, resolve_files
-from git_wf.core.graph import Diagnostic, Graph
+from git_wf.core.graph import KINDS, Diagnostic, Graph
 from git_wf.core.run_config import (
     RunConfig,
     merge_tables,
@@ -20,6 +20,8 @@ from git_wf.core.run_config import (
 )
 from git_wf.core.stylesheet import StylesheetError, styled
 from git_wf.core.validate import check
+from git_wf.engine.hooks import read_hooks
+from git_wf.engine.plugins import installed_kinds
 from git_wf.errors import UserError, WorkflowInvalid
 
 PROJECT_FILE = Path(".wf", "project.toml")
@@ -68,20 +70,35 @@ def load_workflow(
         read_run_config(own, str(path))
         tables = merge_tables(tables, with_checkpoint_table(own))
         graph_path = _graph_path(path, tables)
-    config = read_run_config(tables, str(path) if run_toml else str(PROJECT_FILE))
+    origin = str(path) if run_toml else str(PROJECT_FILE)
+    config = read_run_config(tables, origin)
+    _check_hooks(to_tables(config), origin)
     text = _decoded(read_file(graph_path), graph_path)
     graph = _parsed(text, graph_path)
     diagnostics: list[Diagnostic] = []
     graph, unresolved = resolve_files(graph, _reader(graph_path.parent))
     diagnostics += unresolved
     judged = run_toml is not None or inputs is not None
-    diagnostics += check(graph, {**config.run.inputs, **(inputs or {})} if judged else None)
+    names = {**config.run.inputs, **(inputs or {})} if judged else None
+    diagnostics += check(graph, names, _other_kinds(graph))
     try:
         graph = styled(graph)
     except StylesheetError:
         assert any(one.rule == "stylesheet_syntax" for one in diagnostics)
     ordered = sorted(diagnostics, key=lambda one: (one.line or 0, one.column or 0))
     return Workflow(graph_path, text, graph, config, to_tables(config), run_toml, tuple(ordered))
+
+
+def _check_hooks(tables: Mapping[str, Any], origin: str) -> None:
+    try:
+        read_hooks(tables)
+    except UserError as err:
+        raise UserError(f"{origin}: {err.message}", hint=err.hints) from err
+
+
+def _other_kinds(graph: Graph) -> Collection[str]:
+    """The kinds that installed packages add, where there is a node that is of none of ours."""
+    return () if all(node.kind in KINDS for node in graph.nodes.values()) else installed_kinds()
 
 
 def read_project_tables(top: Path | None) -> dict[str, Any]:

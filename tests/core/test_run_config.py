@@ -13,7 +13,7 @@ WHOLE: dict[str, Any] = {
     "run": {
         "goal": "x",
         "inputs": {"a": "b", "n": 1, "f": 1.5, "yes": True},
-        "env": {"A": "b", "TOKEN": {"from": "T", "secret": True}},
+        "env": {"A": "b", "TOKEN": {"from": "{{ env.T }}", "secret": True}},
         "prepare": {"steps": [{"script": "make", "timeout": "5m"}]},
         "hooks": [{"event": "run_start", "script": "true", "id": "h", "blocking": True}],
         "push": {"remote": "origin"},
