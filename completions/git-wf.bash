@@ -66,7 +66,7 @@ __git_wf_value() {
     case ${prev-} in
         --goal-file | --answers | --resume) __git_wf_files '*' ;;
         --run-branch) __git_wf_words "$(__git_wf_runs 2)" ;;
-        --dirty) __git_wf_words "head refuse" ;;
+        --dirty) __git_wf_words "head include in-place refuse" ;;
         --format) __git_wf_words "text github" ;;
         --goal | --input | --label | --id | --answer) COMPREPLY=() ;;
         *) return 1 ;;

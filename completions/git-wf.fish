@@ -69,7 +69,7 @@ complete -c git-wf -n '__fish_git_wf_is run' -x -l input -d 'Set an input: key=v
 complete -c git-wf -n '__fish_git_wf_is run' -x -l label -d 'Label the run: key=value'
 complete -c git-wf -n '__fish_git_wf_is run' -l dry-run -d 'Walk the graph and change nothing'
 complete -c git-wf -n '__fish_git_wf_is run' -l in-place -d 'Run in the checkout, without checkpoints'
-complete -c git-wf -n '__fish_git_wf_is run' -x -l dirty -a 'head refuse' -d 'What to do about uncommitted changes'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l dirty -a 'head include in-place refuse' -d 'What to do about uncommitted changes'
 complete -c git-wf -n '__fish_git_wf_is run' -r -F -l resume -d 'Go on from a checkpoint file'
 complete -c git-wf -n '__fish_git_wf_is run' -x -l run-branch -a '(__fish_git_wf_runs 2)' -d 'Go on with the run of a branch'
 complete -c git-wf -n '__fish_git_wf_is rewind fork' -l list -d 'List the checkpoints that can be named'

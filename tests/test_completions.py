@@ -204,7 +204,7 @@ def test_workflow_files(complete: Ask, line: str) -> None:
 
 
 def test_values(complete: Ask) -> None:
-    assert complete("git wf run --dirty ") == {"head", "refuse"}
+    assert complete("git wf run --dirty ") == {"head", "include", "in-place", "refuse"}
     assert complete("git-wf validate --format ") == {"github", "text"}
 
 

@@ -42,7 +42,8 @@ def level_of(quiet: bool, verbose: bool) -> int:
 @click.option("--id", "run_id", metavar="ULID", help="The id of the new run.")
 @click.option(
     "--dirty", type=click.Choice(DIRTY_MODES),
-    help="With uncommitted changes: start from HEAD without them (default), or refuse.",
+    help="With uncommitted changes: start from HEAD without them (default) or from a commit that "
+    "includes them, run in place, or refuse.",
 )  # fmt: skip
 @click.option(
     "--in-place", is_flag=True,
@@ -107,6 +108,8 @@ def command(
             goal=goal, goal_file=goal_file, inputs=inputs, labels=labels, run_id=run_id,
             dirty=dirty, in_place=in_place, dry_run=dry_run,
         )  # fmt: skip
+    elif in_place and dirty is not None:
+        raise click.UsageError("give --in-place or --dirty, not both")
     elif answer is not None:
         raise click.UsageError("--answer is for a run that waits: with --resume or --run-branch")
     if dry_run and answers_file is not None:

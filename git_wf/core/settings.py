@@ -7,7 +7,7 @@
 | `wf.excludeGlobs` | patterns kept out of checkpoints; may be given several times | |
 | `wf.stateDir` | where run directories and worktrees live | the user's state directory |
 | `wf.worktreePool` | how many worktrees are kept for the next run | 2 |
-| `wf.dirty` | what `run` does about uncommitted changes: `head`, `refuse` | `head` |
+| `wf.dirty` | about uncommitted changes: `head`, `include`, `in-place`, `refuse` | `head` |
 | `wf.durable` | flush new objects to disk before refs move | false |
 | `wf.retryDelay` | replaces the first delay between attempts, e.g. `100ms` | |
 """
@@ -21,7 +21,7 @@ from git_wf.core.names import DEFAULT_NAMESPACE, Names, is_namespace
 from git_wf.core.values import read_duration
 from git_wf.errors import UserError
 
-DIRTY_MODES = ("head", "refuse")
+DIRTY_MODES = ("head", "include", "in-place", "refuse")
 _TRUE = ("true", "yes", "on", "1", "")
 _FALSE = ("false", "no", "off", "0")
 

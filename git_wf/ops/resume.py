@@ -170,7 +170,7 @@ def _ended(
         conclusion=conclusion,
         branch=project.settings.names.short_branch(run.run_id),
         base=run.base,
-        base_branch=run.record.get("base_branch"),
+        base_branch=None if "uncommitted_on" in run.record else run.record.get("base_branch"),
         worktree=worktree,
         run_dir=project.run_dir(run.run_id),
     )

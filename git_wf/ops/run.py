@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from git_wf.core.clock import Clock, milliseconds, rfc3339
 from git_wf.core.context import Redaction
 from git_wf.core.names import (
     RUN_ID_HINT,
-    Oid,
     RunId,
     folded_components,
     is_run_id,
@@ -31,6 +30,7 @@ from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run, walk
 from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
 from git_wf.ops.change import take_run_lock, this_process
+from git_wf.ops.dirty import Base, keep_checkout, refuse_dirty, start_base
 from git_wf.ops.host import Host
 from git_wf.ops.journal import DiskRecorder, Event, Journal
 from git_wf.ops.people import Answering, make_people
@@ -207,9 +207,12 @@ def _run_in_worktree(
     repo = project.repo
     checkout = _usable_checkout(repo)
     require_writing_git(repo)
+    dirty = options.dirty or project.settings.dirty
+    if dirty == "in-place" and not checkout.is_clean:
+        return _run_outside_git(project.host, path, options, listen, cancel, (project, checkout))
+    refuse_dirty(checkout, dirty)
     prepared = prepare(project.host, path, options, read_project_tables(repo.work_tree))
     people = make_people(options.answering, prepared.workflow.graph)
-    base = _refuse_dirty(checkout, options.dirty or project.settings.dirty)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     _refuse_names_in_the_way(project)
     run_id = new_run_id(project.host, options.run_id, project.clock)
@@ -218,13 +221,14 @@ def _run_in_worktree(
     require_state_directory(project.state_dir)
     lock = take_run_lock(project, run_id)
     try:
-        live = _start(project, prepared, options, run_id, base, checkout, excludes, listen)
+        with start_base(project, checkout, dirty, run_id, excludes) as base:
+            live = _start(project, prepared, options, run_id, base, excludes, listen)
     except BaseException:
         remove_tree(project.run_dir(run_id))
         lock.release()
         raise
     try:
-        for code, text in _start_notices(project, checkout):
+        for code, text in (*base.notices, *_start_notices(project)):
             live.notice(code, text)
         conclusion = walk(
             live.engine_run, None, live.recorder, live.journal, project.clock, cancel=cancel,
@@ -238,8 +242,8 @@ def _run_in_worktree(
         run_id=run_id,
         conclusion=conclusion,
         branch=project.settings.names.short_branch(run_id),
-        base=base,
-        base_branch=_short(checkout.branch),
+        base=base.commit,
+        base_branch=base.branch if base.uncommitted_on is None else None,
         worktree=worktree,
         run_dir=project.run_dir(run_id),
     )
@@ -256,20 +260,19 @@ class LiveRun:
     engine_run: Run
 
     def notice(self, code: str, message: str) -> None:
-        self.journal(
-            {
-                "event": "notice",
-                "time": rfc3339(self.project.clock.now()),
-                "run_id": self.engine_run.run_id,
-                "code": code,
-                "message": message,
-            }
-        )
+        self.journal(notice_event(self.project.clock, self.engine_run.run_id, code, message))
 
     def close(self) -> None:
         self.recorder.close()
         self.journal.close()
         self.slot.lock.release()
+
+
+def notice_event(clock: Clock, run_id: str, code: str, message: str) -> Event:
+    time = rfc3339(clock.now())
+    return {
+        "event": "notice", "time": time, "run_id": run_id, "code": code, "message": message,
+    }  # fmt: skip
 
 
 def _usable_checkout(repo: Repo) -> Checkout:
@@ -291,17 +294,6 @@ def _usable_checkout(repo: Repo) -> Checkout:
     return checkout
 
 
-def _refuse_dirty(checkout: Checkout, mode: str) -> Oid:
-    assert checkout.head is not None
-    if mode == "refuse" and not checkout.is_clean:
-        listed = _some((*checkout.changed, *checkout.untracked))
-        raise UserError(
-            f"uncommitted changes: {listed}",
-            hint="git stash, git commit, or --dirty head to start from HEAD without them",
-        )
-    return checkout.head
-
-
 def _refuse_names_in_the_way(project: Project) -> None:
     """A branch `wf` or `wf/run` makes every run branch impossible: said before anything is made."""
     names = project.settings.names
@@ -321,11 +313,8 @@ def _is_exact(repo: Repo, ref: str) -> bool:
     return bool(repo.line("rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128)))
 
 
-def _start_notices(project: Project, checkout: Checkout) -> list[tuple[str, str]]:
+def _start_notices(project: Project) -> list[tuple[str, str]]:
     notices = []
-    if not checkout.is_clean:
-        left = _some((*checkout.changed, *checkout.untracked))
-        notices.append(("dirty_checkout", f"starting from HEAD: left out are {left}"))
     if project.identity.is_fallback:
         notices.append(
             (
@@ -335,11 +324,6 @@ def _start_notices(project: Project, checkout: Checkout) -> list[tuple[str, str]
             )
         )
     return notices
-
-
-def _some(paths: Sequence[str], limit: int = 10) -> str:
-    shown = ", ".join(paths[:limit])
-    return shown if len(paths) <= limit else f"{shown} and {len(paths) - limit} more"
 
 
 def make_excludes(config: RunConfig, settings: Settings) -> Excludes:
@@ -354,21 +338,20 @@ def _start(
     prepared: Prepared,
     options: RunOptions,
     run_id: RunId,
-    base: Oid,
-    checkout: Checkout,
+    base: Base,
     excludes: Excludes,
     listen: Listener,
 ) -> LiveRun:
     """Takes a worktree, makes both refs, and opens what the walk needs."""
-    slot = take_slot(project.repo, project.state_dir, base, run_id)
+    slot = take_slot(project.repo, project.state_dir, base.commit, run_id)
     try:
-        record = run_record(project, prepared, options, run_id, base, checkout, slot.path)
+        record = run_record(project, prepared, options, run_id, base, slot.path)
         files = init_files(prepared, record, project)
         run_dir = make_directory(project.run_dir(run_id))
         write_atomic(run_dir / "run.json", files["run.json"])
         write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
         moment = project.clock.now()
-        state = start_run(project.store, run_id, base, files, project.identity, moment)
+        state = start_run(project.store, run_id, base.commit, files, project.identity, moment)
         attach(slot, project.settings.names.run_branch(run_id))
     except BaseException:
         give_back(slot, project.settings.worktree_pool)
@@ -421,12 +404,12 @@ def run_record(
     prepared: Prepared,
     options: RunOptions,
     run_id: str,
-    base: Oid,
-    checkout: Checkout,
+    base: Base,
     worktree: Path,
 ) -> dict[str, Any]:
     """run.json."""
     workflow = prepared.workflow
+    included = {"uncommitted_on": base.uncommitted_on} if base.uncommitted_on else {}
     return {
         "format": 1,
         "run_id": run_id,
@@ -434,9 +417,10 @@ def run_record(
         "workflow_slug": workflow.slug,
         "working_directory": str(worktree),
         "host_repo_path": str(project.repo.work_tree),
-        "base_branch": _short(checkout.branch),
-        "base_sha": base,
-        "base_tree": project.store.reader.read_commit(base).tree,
+        "base_branch": base.branch,
+        "base_sha": base.commit,
+        "base_tree": project.store.reader.read_commit(base.commit).tree,
+        **included,
         "labels": Redaction(prepared.secrets).value(dict(options.labels)),
         "goal": prepared.goal,
         "inputs": dict(prepared.inputs),
@@ -541,17 +525,21 @@ def _maintain(project: Project) -> None:
     )  # fmt: skip
 
 
-def _short(branch: str | None) -> str | None:
-    return branch.removeprefix("refs/heads/") if branch else None
-
-
 # Without git.
 
 
 def _run_outside_git(
-    host: Host, path: Path, options: RunOptions, listen: Listener, cancel: threading.Event
+    host: Host,
+    path: Path,
+    options: RunOptions,
+    listen: Listener,
+    cancel: threading.Event,
+    dirty: tuple[Project, Checkout] | None = None,
 ) -> Ended:
-    """An in-place run, state on disk only; or a dry run, which makes nothing at all."""
+    """An in-place run, state on disk only; or a dry run, which makes nothing at all.
+
+    What is not committed in a `dirty` checkout is kept first.
+    """
     repo = _repository_here(host)
     top = repo.work_tree if repo is not None and repo.work_tree is not None else host.cwd
     prepared = prepare(host, path, options, read_project_tables(top))
@@ -571,6 +559,8 @@ def _run_outside_git(
     journal = Journal(run_dir, listen)
     try:
         write_in_place_record(run_dir, prepared, options, run_id, top, host.clock)
+        for code, text in _kept_checkout(dirty, run_id):
+            journal(notice_event(host.clock, run_id, code, text))
         conclusion = walk(
             engine_run, None, DiskRecorder(run_dir, top), journal, host.clock, cancel=cancel,
             secrets=prepared.secrets, first_delay=_retry_delay(host, repo), people=people,
@@ -580,6 +570,12 @@ def _run_outside_git(
         journal.close()
         lock.release()
     return Ended(run_id, conclusion, run_dir=run_dir)
+
+
+def _kept_checkout(dirty: tuple[Project, Checkout] | None, run_id: RunId) -> list[tuple[str, str]]:
+    if dirty is None or dirty[1].head is None:
+        return []
+    return keep_checkout(dirty[0], dirty[1].head, run_id)
 
 
 def _repository_here(host: Host) -> Repo | None:

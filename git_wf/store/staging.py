@@ -165,10 +165,15 @@ def stage(
     raise AssertionError("the last try returns or raises")
 
 
+def stage_apart(repo: Repo, excludes: Excludes, env: Mapping[str, str]) -> Staging:
+    """The same as `stage`, but the worktree's own index stays as it is."""
+    with _private_index(repo) as place:
+        return stage(repo, excludes, {**env, **place})
+
+
 def snapshot_tree(repo: Repo, env: Mapping[str, str]) -> Oid:
     """The tree of a worktree's whole state but the ignored files; its own index stays as it is."""
-    with _private_index(repo) as place:
-        return stage(repo, Excludes(builtin=False), {**env, **place}).tree
+    return stage_apart(repo, Excludes(builtin=False), env).tree
 
 
 @contextmanager

@@ -200,7 +200,7 @@ def test_a_bad_project_file(wf: Program, repo: Path, tmp_path: Path) -> None:
         ("metaNamespace", "refs/../x", "a directory of refs, such as refs/heads/wf/meta"),
         ("worktreePool", "-1", "a number"),
         ("worktreePool", "many", "a number"),
-        ("dirty", "maybe", "one of head, refuse"),
+        ("dirty", "maybe", "one of head, include, in-place, refuse"),
         ("durable", "perhaps", "true or false"),
         ("retryDelay", "soon", "a duration, such as 250ms or 5s"),
     ],
@@ -356,7 +356,12 @@ def test_an_id_that_is_none(wf: Program, repo: Path, tmp_path: Path, given: str)
         (["--resume", "x", "--id", "a"], "--id is for a new run"),
         (["W", "--input", "a"], "input 'a' is not KEY=VALUE"),
         (["W", "--label", "=a"], "label '=a' is not KEY=VALUE"),
-        (["W", "--dirty", "x"], "invalid value for '--dirty': 'x' is not one of 'head', 'refuse'"),
+        (
+            ["W", "--dirty", "x"],
+            "invalid value for '--dirty': 'x' is not one of 'head', 'include', 'in-place', "
+            "'refuse'",
+        ),
+        (["W", "--dirty", "head", "--in-place"], "give --in-place or --dirty, not both"),
     ],
 )  # fmt: skip
 def test_usage(wf: Program, repo: Path, tmp_path: Path, words: list[str], told: str) -> None:
@@ -384,7 +389,8 @@ def test_dirty(wf: Program, repo: Path, tmp_path: Path, mode: str) -> None:
             wf.fails(
                 128, ["run", str(workflow)],
                 "error: uncommitted changes: README, new file\n"
-                "hint: git stash, git commit, or --dirty head to start from HEAD without them\n",
+                "hint: git stash, git commit, or --dirty head to start from HEAD without them\n"
+                "hint: --dirty include starts with them\n",
             )  # fmt: skip
     before = checkout_of(repo)
     result = wf.ok("run", workflow, "--dirty", "head")
