@@ -54,6 +54,7 @@ __git_wf_options() {
             echo "--auto-approve --answers --answer --keep-worktree --json --quiet --verbose"
             ;;
         log | runs | show) echo "--json" ;;
+        graph) echo "--output --format --json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
         validate) echo "--json --format --strict --backends" ;;
@@ -61,13 +62,18 @@ __git_wf_options() {
     esac
 }
 
-# The value of the option before the cursor; status 1 where that option takes none.
+# The value of a verb's option before the cursor; status 1 where that option takes none.
 __git_wf_value() {
     case ${prev-} in
-        --goal-file | --answers | --resume) __git_wf_files '*' ;;
+        --goal-file | --answers | --resume | --output | -o) __git_wf_files '*' ;;
         --run-branch) __git_wf_words "$(__git_wf_runs 2)" ;;
         --dirty) __git_wf_words "head include in-place refuse" ;;
-        --format) __git_wf_words "text github" ;;
+        --format)
+            case ${1-} in
+                graph) __git_wf_words "svg png text" ;;
+                *) __git_wf_words "text github" ;;
+            esac
+            ;;
         --goal | --input | --label | --id | --answer) COMPREPLY=() ;;
         *) return 1 ;;
     esac
@@ -75,7 +81,7 @@ __git_wf_value() {
 
 # Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
 _git_wf() {
-    local verbs="run resume log runs show rewind fork validate setup"
+    local verbs="run resume log runs show graph rewind fork validate setup"
     local verb="" place
     local __git_wf_through_git=${__git_wf_through_git-yes}
 
@@ -91,13 +97,19 @@ _git_wf() {
         else
             __git_wf_words "$verbs"
         fi
-    elif __git_wf_value; then
+    elif __git_wf_value "$verb"; then
         :
     elif [[ ${cur-} == -* ]]; then
         __git_wf_words "$(__git_wf_options "$verb") --help"
     else
         case $verb in
             run | validate) __git_wf_files '*.dot' '*.fabro' '*.gv' '*.toml' ;;
+            graph)
+                __git_wf_files '*.dot' '*.fabro' '*.gv' '*.toml'
+                local files=("${COMPREPLY[@]}")
+                __git_wf_words "$(__git_wf_runs 4)"
+                COMPREPLY+=("${files[@]}")
+                ;;
             log | show | rewind | fork | resume) __git_wf_words "$(__git_wf_runs 4)" ;;
         esac
     fi

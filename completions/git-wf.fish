@@ -48,15 +48,16 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a resume -d 'Go on with a run th
 complete -c git-wf -n __fish_git_wf_needs_verb -a log -d 'Show the timeline of a run'
 complete -c git-wf -n __fish_git_wf_needs_verb -a runs -d 'List the runs in this repository'
 complete -c git-wf -n __fish_git_wf_needs_verb -a show -d 'Show one checkpoint'
+complete -c git-wf -n __fish_git_wf_needs_verb -a graph -d 'Draw a workflow, or a run'
 complete -c git-wf -n __fish_git_wf_needs_verb -a rewind -d 'Take a run back to a checkpoint'
 complete -c git-wf -n __fish_git_wf_needs_verb -a fork -d 'Start a new run from a checkpoint'
 complete -c git-wf -n __fish_git_wf_needs_verb -a validate -d 'Check workflow files'
 complete -c git-wf -n __fish_git_wf_needs_verb -a setup -d 'Teach plain git to show runs'
 
-complete -c git-wf -n '__fish_git_wf_is run validate' -a '(__fish_git_wf_workflows)'
-complete -c git-wf -n '__fish_git_wf_is log show rewind fork resume' -a '(__fish_git_wf_runs 4)' -d Run
+complete -c git-wf -n '__fish_git_wf_is run validate graph' -a '(__fish_git_wf_workflows)'
+complete -c git-wf -n '__fish_git_wf_is log show graph rewind fork resume' -a '(__fish_git_wf_runs 4)' -d Run
 
-complete -c git-wf -n '__fish_git_wf_is run resume log runs show rewind fork validate setup' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_is run resume log runs show graph rewind fork validate setup' -l json -d 'Print JSON'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s q -l quiet -d 'Say less'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s v -l verbose -d 'Say more'
 complete -c git-wf -n '__fish_git_wf_is run resume' -l auto-approve -d 'Take the first choice wherever a person is asked'
@@ -72,6 +73,8 @@ complete -c git-wf -n '__fish_git_wf_is run' -l in-place -d 'Run in the checkout
 complete -c git-wf -n '__fish_git_wf_is run' -x -l dirty -a 'head include in-place refuse' -d 'What to do about uncommitted changes'
 complete -c git-wf -n '__fish_git_wf_is run' -r -F -l resume -d 'Go on from a checkpoint file'
 complete -c git-wf -n '__fish_git_wf_is run' -x -l run-branch -a '(__fish_git_wf_runs 2)' -d 'Go on with the run of a branch'
+complete -c git-wf -n '__fish_git_wf_is graph' -r -F -s o -l output -d 'Write to a file'
+complete -c git-wf -n '__fish_git_wf_is graph' -x -l format -a 'svg png text' -d 'The form'
 complete -c git-wf -n '__fish_git_wf_is rewind fork' -l list -d 'List the checkpoints that can be named'
 complete -c git-wf -n '__fish_git_wf_is rewind fork' -s n -l dry-run -d 'Print the plan as a script of plain git'
 complete -c git-wf -n '__fish_git_wf_is run fork' -x -l id -d 'The id of the new run'

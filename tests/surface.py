@@ -12,6 +12,6 @@ def program_options(verb: str) -> set[str]:
     context = click.Context(group)
     command = group.get_command(context, verb)
     assert command is not None, verb
-    params = command.get_params(click.Context(command))
+    params = command.get_params(click.Context(command, **command.context_settings))
     opts = [word for param in params for word in (*param.opts, *param.secondary_opts)]
     return {word for word in opts if word.startswith("--")}

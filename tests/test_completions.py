@@ -206,6 +206,12 @@ def test_workflow_files(complete: Ask, line: str) -> None:
 def test_values(complete: Ask) -> None:
     assert complete("git wf run --dirty ") == {"head", "include", "in-place", "refuse"}
     assert complete("git-wf validate --format ") == {"github", "text"}
+    assert complete("git-wf graph --format ") == {"svg", "png", "text"}
+
+
+def test_a_workflow_or_a_run(complete: Ask) -> None:
+    found = {name.rstrip("/") for name in complete("git wf graph ")} - {".git"}
+    assert found == {*RUNS, "a.dot", "b.fabro", "run.toml", "sub"}
 
 
 def test_git_lists_the_command(complete: Ask) -> None:

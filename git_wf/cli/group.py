@@ -17,6 +17,7 @@ VERBS = {
     "log": "Show the timeline of a run",
     "runs": "List the runs in this repository",
     "show": "Show one checkpoint",
+    "graph": "Draw a workflow, or a run",
     "rewind": "Take a run back to a checkpoint",
     "fork": "Start a new run from a checkpoint",
     "validate": "Check workflow files",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from git_wf.core.clock import duration_text
 from git_wf.core.trailers import one_line, plain_text
 from git_wf.errors import UserError, WfError, WorkflowInvalid
 
@@ -123,18 +124,8 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]
 
 
 def duration(milliseconds: int | None) -> str:
-    """`340ms`, `4.2s`, `3m12s`, `2h05m`; empty where it is not known."""
-    if milliseconds is None:
-        return ""
-    seconds = milliseconds / 1000
-    if seconds < 1:
-        return f"{milliseconds}ms"
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m{rest:02d}s"
-    return f"{minutes // 60}h{minutes % 60:02d}m"
+    """Empty where it is not known."""
+    return "" if milliseconds is None else duration_text(milliseconds)
 
 
 def age(timestamp: str | None, now: datetime) -> str:

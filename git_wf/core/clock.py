@@ -32,3 +32,16 @@ def milliseconds(moment: datetime) -> int:
 def git_date(moment: datetime) -> str:
     """`1764504000 +0100`, as a commit object has it."""
     return f"{int(moment.timestamp())} {moment.strftime('%z') or '+0000'}"
+
+
+def duration_text(milliseconds: int) -> str:
+    """`340ms`, `4.2s`, `3m12s`, `2h05m`."""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    return f"{minutes // 60}h{minutes % 60:02d}m"

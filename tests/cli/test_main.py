@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from git_wf import __version__
+from git_wf.cli.group import VERBS
 from tests.cli.conftest import LoopRun
 from tests.program import Program
 from tests.tree import ROOT
@@ -95,7 +96,7 @@ def test_readers_start_fast(loop: LoopRun, words: list[str]) -> None:
 def test_help(wf: Program, word: str) -> None:
     result = wf.ok(word)
     assert result.err == "" and not re.search(r"[ \t]$", result.out, re.MULTILINE)
-    for verb in ("run", "resume", "log", "runs", "show", "rewind", "fork", "validate", "setup"):
+    for verb in VERBS:
         assert re.search(rf"^  {verb} ", result.out, re.MULTILINE)
         told = wf.ok(verb, word)
         assert told.out.startswith(f"Usage: git wf {verb} ") and told.err == ""
