@@ -279,6 +279,7 @@ class Walker:
         if step is None or step.target == node.id or not self._moved:
             return Step(None, None, "goal_gate", told)
         self._moved = False
+        self._restart_if_due()
         return self._take(node, step)
 
     # A visit.
@@ -324,8 +325,7 @@ class Walker:
 
     def _begin(self, node: Node) -> Visit:
         state = self.state
-        if state.incoming and state.incoming.get("loop_restart"):
-            state.restart(self.run)
+        self._restart_if_due()
         number = state.visits.get(node.id, 0) + 1
         state.visits[node.id] = number
         state.context["current_node"] = node.id
@@ -349,6 +349,11 @@ class Walker:
             ends=self._ends,
             is_recorded=self.is_recorded,
         )
+
+    def _restart_if_due(self) -> None:
+        """A `loop_restart` edge was taken: its restart is made before anything follows."""
+        if self.state.incoming and self.state.incoming.get("loop_restart"):
+            self.state.restart(self.run)
 
     def _trace_dir(self, node: Node, number: int) -> Path:
         try:

@@ -55,7 +55,7 @@ CONDITIONS: dict[str, Callable[[Context], bool]] = {
 
 
 def truth(context: Context) -> bool:
-    return str(context.get("k", "")) not in ("", "0", "false")
+    return str(context.get("k", "")) not in ("", "0", "False")  # a JSON false among them
 
 
 @dataclass
@@ -327,6 +327,26 @@ LOOP = Flow(
 )  # fmt: skip
 
 
+# A restart on the way to the exit, from where a goal gate sends the run back.
+RESTART = Flow(
+    {"max_node_visits": 1, "fallback_retry_target": "d"},
+    {
+        "a": {
+            "type": "scripted", "goal_gate": True,
+            "answers": [{"status": "skipped", "class": "", "label": "", "suggested": [], "k": 1}],
+        },
+        "b": {"shape": "diamond"},
+        "d": {"shape": "diamond"},
+    },
+    [
+        {"from": "start", "to": "a"},
+        {"from": "a", "to": "exit", "loop_restart": True},
+        {"from": "d", "to": "b", "condition": "!k"},
+        {"from": "b", "to": "exit"},
+    ],
+)  # fmt: skip
+
+
 def test_an_example(scripted: None, tmp_path: Path) -> None:
     """The gate is missed after the first visit and passed after the second."""
     expected = ("success", ["a@1", "b@1", "a@2"])
@@ -341,6 +361,7 @@ def test_an_example(scripted: None, tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @example(LOOP)
+@example(RESTART)
 @given(flows())
 def test_both_visit_the_same_in_the_same_order(scripted: None, tmp_path: Path, flow: Flow) -> None:
     reference = Reference(flow)
