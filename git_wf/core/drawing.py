@@ -147,7 +147,7 @@ def _kind(graph: Graph, id_: str) -> str:
 
 
 def _edge_text(edge: Edge) -> str:
-    label = f"[{one_line(edge.label)}]" if edge.label else ""
+    label = f'"{one_line(edge.label)}"' if edge.label else ""
     condition = f"if {one_line(edge.condition)}" if edge.condition else ""
     restart = "(loop_restart)" if edge.flag("loop_restart") else ""
     return "  ".join(word for word in (edge.target, label, condition, restart) if word)

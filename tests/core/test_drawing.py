@@ -73,7 +73,7 @@ def test_the_drawing_in_plain_text() -> None:
         "● start  start\n"
         "  └→ test\n"
         "● test   command  success ×2 1m01s  Run the tests\n"
-        "  ├→ ask  [[G] Good]\n"
+        '  ├→ ask  "[G] Good"\n'
         '  └→ fix  if outcome=fail && context.x != "a"\n'
         "● ask    human\n"
         "  └→ exit\n"
