@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.cli.main import exit_status
-from git_wf.ops import run
+from git_wf.ops import live
 from git_wf.ops.host import Host
 from git_wf.store.branches import RunRecorder
 from tests.program import FakeClock
@@ -34,6 +34,6 @@ class KilledRecorder(RunRecorder):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-run.RunRecorder = KilledRecorder  # type: ignore[attr-defined]
+live.RunRecorder = KilledRecorder  # type: ignore[attr-defined]
 host = Host(Path.cwd(), dict(os.environ), FakeClock(), lambda moment: RUN)
 sys.exit(exit_status(["run", WORKFLOW], host))

@@ -19,7 +19,7 @@ from git_wf.core.trailers import one_line
 from git_wf.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_WAITING
 
 if TYPE_CHECKING:
-    from git_wf.ops.run import Ended
+    from git_wf.ops.live import Ended
 
 QUIET, NORMAL, VERBOSE = 0, 1, 2
 SAME_INTERRUPT = 1.0  # seconds: a git subcommand's Ctrl-C can arrive twice

@@ -30,14 +30,7 @@ from git_wf.ops.journal import (
     read_disk_checkpoint,
     read_events,
 )
-from git_wf.ops.people import Answering, check_answer, find_asked, is_unanswered, make_people
-from git_wf.ops.project import (
-    Project,
-    open_project,
-    require_state_directory,
-    require_writing_git,
-)
-from git_wf.ops.run import (
+from git_wf.ops.live import (
     Ended,
     Listener,
     LiveRun,
@@ -52,6 +45,13 @@ from git_wf.ops.run import (
     refuse_later_tables,
     refuse_missing_backends,
     take_directory_lock,
+)
+from git_wf.ops.people import Answering, check_answer, find_asked, is_unanswered, make_people
+from git_wf.ops.project import (
+    Project,
+    open_project,
+    require_state_directory,
+    require_writing_git,
 )
 from git_wf.ops.select import find_run
 from git_wf.ops.workflow import Workflow

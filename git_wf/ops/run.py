@@ -5,34 +5,46 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import dump_json
-from git_wf.core.clock import Clock, milliseconds, rfc3339
+from git_wf.core.clock import Clock, rfc3339
 from git_wf.core.context import Redaction
 from git_wf.core.names import (
     RUN_ID_HINT,
     RunId,
-    folded_components,
     is_run_id,
-    operation_id,
 )
-from git_wf.core.run_config import EnvironmentEntry, RunConfig
 from git_wf.core.sections import PARALLEL
-from git_wf.core.settings import Settings, read_settings
-from git_wf.core.templates import TemplateError, names, render
-from git_wf.core.validate import unsupported
-from git_wf.engine.backends import missing_backends
-from git_wf.engine.handlers import HANDLED_KINDS
-from git_wf.engine.loop import Conclusion, Run, walk
-from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
-from git_wf.ops.change import take_run_lock, this_process
+from git_wf.core.settings import read_settings
+from git_wf.core.templates import TemplateError, render
+from git_wf.engine.loop import walk
+from git_wf.errors import UserError
+from git_wf.ops.change import take_run_lock
 from git_wf.ops.dirty import Base, keep_checkout, refuse_dirty, start_base
 from git_wf.ops.host import Host
-from git_wf.ops.journal import DiskRecorder, Event, Journal
+from git_wf.ops.journal import DiskRecorder, Journal
+from git_wf.ops.live import (
+    Ended,
+    Listener,
+    LiveRun,
+    Prepared,
+    conclusion_record,
+    engine_view,
+    finish,
+    init_files,
+    make_excludes,
+    node_environment,
+    notice_event,
+    open_live,
+    refuse_errors,
+    refuse_later_tables,
+    refuse_missing_backends,
+    take_directory_lock,
+)
 from git_wf.ops.people import Answering, make_people
 from git_wf.ops.project import (
     Project,
@@ -42,17 +54,13 @@ from git_wf.ops.project import (
     state_root,
 )
 from git_wf.ops.workflow import Workflow, load_workflow, read_project_tables
-from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
-from git_wf.store.files import Lock, holder, make_directory, remove_tree, write_atomic
+from git_wf.store.files import make_directory, remove_tree, write_atomic
 from git_wf.store.opened import Checkout, read_checkout
-from git_wf.store.recorder import RunState, start_run
+from git_wf.store.recorder import start_run
 from git_wf.store.refs import read_ref
-from git_wf.store.repo import Repo, scrubbed_env
-from git_wf.store.rescue import Rescue, rescue_worktree
-from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
-
-Listener = Callable[[Event], None]
+from git_wf.store.repo import Repo
+from git_wf.store.worktree import attach, give_back, take_slot
 
 
 @dataclass(frozen=True)
@@ -66,30 +74,6 @@ class RunOptions:
     keep_worktree: bool = False
     run_id: str | None = None
     answering: Answering = field(default_factory=Answering)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run, or a part of it, ended."""
-
-    run_id: str
-    conclusion: Conclusion
-    branch: str | None = None  # short name; None where nothing was recorded in git
-    base: str | None = None
-    base_branch: str | None = None
-    worktree: Path | None = None  # where it was kept
-    run_dir: Path | None = None
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A workflow that may run: checked, its goal and environment filled in."""
-
-    workflow: Workflow
-    goal: str
-    inputs: Mapping[str, Any]
-    env: Mapping[str, str]  # of node processes
-    secrets: tuple[str, ...]
 
 
 def run(
@@ -120,18 +104,6 @@ def prepare(
     return Prepared(workflow, redaction.text(goal), redaction.value(inputs), env, secrets)
 
 
-def refuse_errors(workflow: Workflow) -> None:
-    errors = [*workflow.errors, *unsupported(workflow.graph, HANDLED_KINDS)]
-    if errors:
-        raise WorkflowInvalid(
-            f"'{workflow.path}' cannot be run: {len(errors)} error{'s' if len(errors) > 1 else ''}",
-            errors,
-            hint=f"git wf validate {workflow.path}",
-            file=str(workflow.path),
-            text=workflow.text,
-        )
-
-
 def refuse_fan_outs(workflow: Workflow) -> None:
     """A run in place has one worktree, and branches need one each."""
     found = workflow.graph.of_kind(PARALLEL)
@@ -140,40 +112,6 @@ def refuse_fan_outs(workflow: Workflow) -> None:
             f"fan-out '{found[0].id}' cannot be run in place: its branches need worktrees",
             hint=f"git wf run {workflow.path}",
         )
-
-
-def refuse_later_tables(config: RunConfig, origin: str) -> None:
-    """What run.toml can say, and this version cannot do."""
-    if config.run.push.remote:
-        raise UserError(f"{origin}: 'run.push.remote' is not supported by this version of git-wf")
-
-
-def refuse_missing_backends(workflow: Workflow, env: Mapping[str, str]) -> None:
-    missing = missing_backends(workflow.graph, workflow.tables, env)
-    if missing:
-        raise UserError(missing[0].message, hint=missing[0].hint)
-
-
-def node_environment(
-    config: RunConfig, env: Mapping[str, str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment of node processes, and the secret values in it.
-
-    Where a secret is put together, so is each value that it is put together from.
-    """
-    values = scrubbed_env(env)
-    secrets: list[str] = []
-    for name, entry in config.run.env.items():
-        template = entry.from_ if isinstance(entry, EnvironmentEntry) else entry
-        try:
-            value = render(template, {"env": env}, prompt=False)
-        except TemplateError as err:
-            raise UserError(f"run.toml: 'run.env.{name}': {err}") from err
-        values[name] = value
-        if isinstance(entry, EnvironmentEntry) and entry.secret:
-            parts = [env.get(one.rest, "") for one in names(template) if one.first == "env"]
-            secrets += [part for part in (value, *parts) if part]
-    return values, tuple(dict.fromkeys(secrets))
 
 
 def _goal(
@@ -249,32 +187,6 @@ def _run_in_worktree(
     )
 
 
-@dataclass
-class LiveRun:
-    """What is open while a run goes on."""
-
-    project: Project
-    recorder: RunRecorder
-    slot: Slot
-    journal: Journal
-    engine_run: Run
-
-    def notice(self, code: str, message: str) -> None:
-        self.journal(notice_event(self.project.clock, self.engine_run.run_id, code, message))
-
-    def close(self) -> None:
-        self.recorder.close()
-        self.journal.close()
-        self.slot.lock.release()
-
-
-def notice_event(clock: Clock, run_id: str, code: str, message: str) -> Event:
-    time = rfc3339(clock.now())
-    return {
-        "event": "notice", "time": time, "run_id": run_id, "code": code, "message": message,
-    }  # fmt: skip
-
-
 def _usable_checkout(repo: Repo) -> Checkout:
     in_place = "git wf run --in-place WORKFLOW runs without a repository"
     if repo.work_tree is None:
@@ -326,13 +238,6 @@ def _start_notices(project: Project) -> list[tuple[str, str]]:
     return notices
 
 
-def make_excludes(config: RunConfig, settings: Settings) -> Excludes:
-    """run.toml's, the project file's and git config's add up."""
-    table = config.checkpoint
-    patterns = [*settings.exclude_globs, *table.exclude_globs]
-    return Excludes(patterns, table.syntax, table.builtin_excludes)
-
-
 def _start(
     project: Project,
     prepared: Prepared,
@@ -357,46 +262,6 @@ def _start(
         give_back(slot, project.settings.worktree_pool)
         raise
     return open_live(project, prepared, state, slot, excludes, listen)
-
-
-def open_live(
-    project: Project,
-    prepared: Prepared,
-    state: RunState,
-    slot: Slot,
-    excludes: Excludes,
-    listen: Listener,
-) -> LiveRun:
-    run_dir = project.run_dir(state.run_id)
-    folded = folded_components(prepared.workflow.graph.nodes)
-    grounds = Grounds(project.state_dir, project.settings.worktree_pool, folded)
-    recorder = RunRecorder(
-        project.store, state, slot, run_dir, excludes, project.identity, project.clock, grounds,
-        durable=project.settings.durable,
-    )  # fmt: skip
-    branch = project.settings.names.short_branch(state.run_id)
-    engine_run = engine_view(
-        prepared,
-        state.run_id,
-        {"base": state.run_tip, "branch": branch, "worktree": str(slot.path)},
-    )
-    return LiveRun(project, recorder, slot, Journal(run_dir, listen), engine_run)
-
-
-def engine_view(
-    prepared: Prepared, run_id: str, started: Mapping[str, Any], dry: bool = False
-) -> Run:
-    """The run as the engine knows it."""
-    return Run(
-        run_id=run_id,
-        graph=prepared.workflow.graph,
-        goal=prepared.goal,
-        inputs=prepared.inputs,
-        config=prepared.workflow.tables,
-        env=prepared.env,
-        dry_run=dry,
-        started=started,
-    )
 
 
 def run_record(
@@ -429,100 +294,6 @@ def run_record(
         "forked_from": None,
         "lineage": [],
     }
-
-
-def init_files(prepared: Prepared, record: Mapping[str, Any], project: Project) -> dict[str, bytes]:
-    """The tree of `init run`."""
-    graph = prepared.workflow.graph
-    start = {
-        "format": 1,
-        "run_id": record["run_id"],
-        "start_time": record["created_at"],
-        "run_branch": project.settings.names.short_branch(str(record["run_id"])),
-        "base_sha": record["base_sha"],
-    }
-    manifest = {
-        **start,
-        "workflow_name": graph.name or prepared.workflow.slug,
-        "goal": prepared.goal,
-        "node_count": len(graph.nodes),
-        "edge_count": len(graph.edges),
-        "base_branch": record["base_branch"],
-    }
-    files = {
-        "run.json": dump_json(record),
-        "start.json": dump_json(start),
-        "manifest.json": dump_json(manifest),
-        "graph.dot": graph.dot.encode("utf-8", "surrogateescape"),
-    }
-    if prepared.workflow.run_toml is not None:
-        files["run.toml"] = prepared.workflow.run_toml
-    return files
-
-
-def finish(
-    project: Project, live: LiveRun, conclusion: Conclusion, keep_worktree: bool
-) -> Path | None:
-    """Records the conclusion and lets the worktree go; where it was kept, its path.
-
-    An interrupted run keeps its worktree as it is: resume finds there what the node had done.
-    """
-    if conclusion.status == "interrupted":
-        return None
-    # After a checkpoint that was skipped the worktree may hold what none has.
-    is_safe = not conclusion.skipped or _rescue(project, live)
-    live.journal.end()
-    if conclusion.status != "waiting":
-        live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())
-    if keep_worktree or not is_safe:
-        keep(live.slot)
-        return live.slot.path
-    give_back(live.slot, project.settings.worktree_pool)
-    (live.journal.path.parent / "worktree").unlink(missing_ok=True)
-    _maintain(project)
-    return None
-
-
-def _rescue(project: Project, live: LiveRun) -> bool:
-    """Keeps what is in the worktree; whether nothing in it can be lost now."""
-    if not live.slot.path.is_dir():
-        return True
-    names, run, moment = project.settings.names, live.engine_run.run_id, project.clock.now()
-    tip = live.recorder.state.run_tip
-    ref = names.rescue_ref(run, operation_id(milliseconds(moment), "rescue", run, tip))
-    rescue = Rescue(ref, tip, run)
-    try:
-        made = rescue_worktree(live.slot.repo, names, rescue, project.identity, moment)
-    except (GitFailed, Conflict, OSError) as err:
-        live.notice("not_rescued", f"unrecorded changes are left in the worktree: {err}")
-        return False
-    if made:
-        live.notice("rescued", f"unrecorded changes in the worktree are kept at {ref}")
-    return True
-
-
-def conclusion_record(conclusion: Conclusion) -> dict[str, Any]:
-    return {
-        "status": conclusion.status,
-        "failure_reason": conclusion.failure_reason or None,
-        "duration_ms": conclusion.duration_ms,
-        "total_retries": conclusion.total_retries,
-        "usage": conclusion.usage,
-        "skipped_checkpoints": conclusion.skipped,
-    }
-
-
-def _maintain(project: Project) -> None:
-    """`git maintenance run --auto` in the foreground, where the user's configuration allows it."""
-    config = project.repo.config_values()
-    wanted = config.get("maintenance.auto", ["true"])[-1].lower()
-    if wanted in ("false", "no", "off", "0") or config.get("gc.auto", [""])[-1] == "0":
-        return
-    project.repo.run(
-        "-c", "maintenance.auto=true", "-c", "gc.auto=" + config.get("gc.auto", ["6700"])[-1],
-        "-c", "gc.autoDetach=false", "-c", "maintenance.autoDetach=false",
-        "maintenance", "run", "--auto", "--quiet", ok=range(256),
-    )  # fmt: skip
 
 
 # Without git.
@@ -597,13 +368,6 @@ def in_place_directory(host: Host, repo: Repo | None, top: Path) -> Path:
     real = os.path.realpath(top)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:12]
     return state_root(read_settings({}), host.env) / f"{Path(real).name or 'root'}-{digest}"
-
-
-def take_directory_lock(run_dir: Path, run_id: str) -> Lock:
-    lock = Lock(make_directory(run_dir) / "lock", this_process())
-    if not lock.acquire(0.3):
-        raise UserError(f"run {run_id} is going on: {holder(run_dir / 'lock')} holds it")
-    return lock
 
 
 def write_in_place_record(
