@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from tests.cli.conftest import LoopRun
@@ -28,7 +29,7 @@ def test_before_the_first_checkpoint(loop: LoopRun) -> None:
 
 def test_one_checkpoint_long_ago(loop: LoopRun) -> None:
     loop.wf.ok("fork", "@1")
-    loop.wf.clock.sleep(3 * 86400)
+    loop.wf.clock.moment += timedelta(days=3)
     assert loop.wf.ok("runs").out.splitlines()[0] == (
         f"{run_id(2)}  interrupted   1 checkpoint  plan   loop  3 days ago"
         f"  kind=test, fork of {loop.run}"
@@ -52,6 +53,7 @@ def test_the_json_object(loop: LoopRun) -> None:
         "metadata_ref": loop.meta,
         "labels": {"kind": "test"},
         "forked_from": None,
+        "parent": None,
         "waiting": None,
         "notes": [],
     }
@@ -98,6 +100,7 @@ def test_one_that_cannot_be_read_is_listed(loop: LoopRun) -> None:
         "metadata_ref": loop.meta,
         "labels": {},
         "forked_from": None,
+        "parent": None,
         "waiting": None,
         "notes": [f"read '{loop.meta}:checkpoint.json': not a JSON object"],
     }

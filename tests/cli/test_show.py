@@ -216,7 +216,7 @@ class TestBothReadings:
         shown = wf.ok("show", "--json").json
         for number in range(4, 12):
             prefix = shown["commit"][:number].upper()
-            if prefix[0] in "01234567":
+            if prefix[0] in "01234567" and not prefix.isdecimal():
                 wf.ok("fork", runs[0], "--id", prefix.ljust(26, "0"))
                 wf.fails(
                     128,

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -610,10 +611,25 @@ def test_restoring_submodules(outer: Path, tmp_path: Path):
     assert os.listdir(outer / "sub") == []
 
 
-def test_what_cannot_be_removed_is_told(repo: Path, monkeypatch: pytest.MonkeyPatch):
-    def refuse(path: Path) -> None:
-        raise PermissionError(path)
-
-    write(repo / "new")
-    monkeypatch.setattr("git_wf.store.staging.os.unlink", refuse)
-    assert restore_tracked(opened(repo), Excludes()) == ["new"]
+def test_what_cannot_be_removed_is_told(monkeypatch: pytest.MonkeyPatch):
+    """A folder without the right to write in it; root has every right, so it becomes nobody."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        for key in ("HOME", "XDG_CONFIG_HOME"):
+            monkeypatch.setenv(key, place)
+        path = make_repo(Path(place) / "repo")
+        write(path / "shut" / "new")
+        is_root = os.geteuid() == 0
+        if is_root:
+            for found in (path, *path.rglob("*")):
+                os.chown(found, 65534, 65534, follow_symlinks=False)
+        os.chmod(path / "shut", 0o555)
+        if is_root:
+            os.seteuid(65534)
+        try:
+            told = restore_tracked(opened(path), Excludes())
+        finally:
+            if is_root:
+                os.seteuid(0)
+            os.chmod(path / "shut", 0o755)
+        assert told == ["shut/new"]
