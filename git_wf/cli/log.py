@@ -6,6 +6,7 @@ from git_wf.cli.common import json_option, open_here, reading, run_argument
 from git_wf.cli.group import verb
 from git_wf.cli.output import age, duration, painted, short, table, write, write_error, write_json
 from git_wf.cli.waiting import answer_option, waiting_lines
+from git_wf.core.names import visit_name
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import one_line
 from git_wf.ops.log import RunLog, read_log
@@ -49,6 +50,10 @@ def _write_head(log: RunLog, colour: bool) -> None:
     origin = record.get("forked_from")
     if origin:
         write(f"forked from run {origin.get('run')} @{origin.get('ordinal')}")
+    parent = record.get("parent")
+    if parent:
+        where = visit_name(str(parent.get("node")), int(parent.get("visit") or 1))
+        write(f"child of run {parent.get('run')} {where}")
     reason = (log.run.conclusion or {}).get("failure_reason")
     if reason:
         write(f"reason: {one_line(str(reason))}")

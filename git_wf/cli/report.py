@@ -42,6 +42,8 @@ class Reporter:
         line = told(event, self._level) if told else None
         if line and event.get("parallel_branch"):
             line = f"  {event['parallel_branch']}: {line.strip()}"
+        if line and event.get("parent_run"):
+            line = f"    {line}"
         if line:
             write_error(one_line_of(line))
 

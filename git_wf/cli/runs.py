@@ -8,6 +8,7 @@ from git_wf.cli.common import json_option, open_here, reading
 from git_wf.cli.group import verb
 from git_wf.cli.output import age, painted, table, write, write_json
 from git_wf.core.checkpoint import FORMAT
+from git_wf.core.names import visit_name
 from git_wf.core.trailers import one_line
 from git_wf.ops.log import RunSummary, list_runs
 
@@ -40,6 +41,9 @@ def _row(run: RunSummary, when: str) -> tuple[str, ...]:
     notes = [f"{key}={value}" for key, value in run.labels.items()]
     if run.forked_from:
         notes.append(f"fork of {run.forked_from.get('run', '')}")
+    if run.parent:
+        where = visit_name(str(run.parent.get("node")), int(run.parent.get("visit") or 1))
+        notes.append(f"child of {run.parent.get('run', '')} {where}")
     if run.waiting is not None:
         notes.append(f"waits for {run.waiting.get('node')}: {run.waiting.get('question')}")
     if run.problem:

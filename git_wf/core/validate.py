@@ -187,17 +187,21 @@ def edge_target_exists(findings: _Findings) -> None:
 
 
 def condition_syntax(findings: _Findings) -> None:
-    graph = findings.graph
-    for edge in graph.edges:
-        if not edge.condition:
-            continue
-        text = edge.text("condition")
-        try:
-            conditions.parse(text)
-        except conditions.ConditionError as err:
-            place = graph.place_in(edge.attr_places.get("condition"), err.offset)
-            message = f"bad condition: {err.message}"
-            findings.add("condition_syntax", ERROR, message, edge, place)
+    for edge in findings.graph.edges:
+        if edge.condition:
+            _condition(findings, edge, "condition")
+    for node in findings.graph.nodes.values():
+        if node.text("manager.stop_condition").strip():
+            _condition(findings, node, "manager.stop_condition")
+
+
+def _condition(findings: _Findings, owner: Node | Edge, key: str) -> None:
+    try:
+        conditions.parse(owner.text(key))
+    except conditions.ConditionError as err:
+        place = findings.graph.place_in(owner.attr_places.get(key), err.offset)
+        message = f"bad condition: {err.message}"
+        findings.add("condition_syntax", ERROR, message, owner, place)
 
 
 def all_conditional_edges(findings: _Findings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from git_wf.core.children import MANAGER_LOOP
 from git_wf.core.context import clean_value
 from git_wf.core.outcome import (
     CANCELLED,
@@ -114,7 +115,7 @@ def _attempt(visit: Visit) -> Outcome:
 
 def _simulated(visit: Visit) -> Outcome:
     """A dry run: everything succeeds, and people take the first choice."""
-    if visit.node.kind in ("conditional", PARALLEL, FAN_IN):
+    if visit.node.kind in ("conditional", PARALLEL, FAN_IN, MANAGER_LOOP):
         return find_handler(visit.node)(visit)
     if visit.node.kind == "human":
         visit.chosen = next(iter(visit.run.graph.outgoing(visit.node.id)), None)

@@ -19,7 +19,8 @@ Every event has `event`, `time` (RFC 3339) and `run_id`, and the fields of its k
 | `notice` | `code, message` |
 | `run_finished` | `status, failure_reason` |
 
-An event of a parallel branch has `parallel_branch` as well: `f@1/1-a`.
+An event of a parallel branch has `parallel_branch` as well: `f@1/1-a`. Those of a child workflow
+have its own `run_id`, and reach the listener of the run around it with a `parent_run` beside that.
 """
 
 from __future__ import annotations

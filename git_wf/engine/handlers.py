@@ -8,6 +8,7 @@ from git_wf.engine.kinds.command import run_command
 from git_wf.engine.kinds.conditional import route
 from git_wf.engine.kinds.fan_in import join_branches
 from git_wf.engine.kinds.human import ask_person
+from git_wf.engine.kinds.manager_loop import supervise
 from git_wf.engine.kinds.parallel import fan_out
 from git_wf.engine.kinds.wait import wait
 from git_wf.engine.plugins import installed_kinds, load_handler
@@ -22,6 +23,7 @@ HANDLERS: dict[str, Handler] = {
     "wait": wait,
     "parallel": fan_out,
     "fan_in": join_branches,
+    "manager_loop": supervise,
 }
 # What a workflow may contain; start and exit are the loop's own.
 HANDLED_KINDS = frozenset({"start", "exit", *HANDLERS})

@@ -56,6 +56,7 @@ from git_wf.engine.programs import write_trace
 from git_wf.engine.recorder import Recorded, Recorder
 from git_wf.engine.state import (
     SESSIONS_KEY,
+    Children,
     Conclusion,
     Ends,
     Means,
@@ -88,6 +89,7 @@ def walk(
     first_delay: float | None = None,
     people: People | None = None,
     prepared: bool = False,
+    children: Children | None = None,
 ) -> Conclusion:
     """Walks a valid graph from its start, or on from a checkpoint, to the run's conclusion.
 
@@ -96,8 +98,8 @@ def walk(
     `secrets` are values to replace wherever they turn up. `draw` gives random numbers from 0 to 1,
     for `selection="random"` and the jitter of pauses; `first_delay` (seconds) replaces the first
     pause of every retry policy. `people` says who answers human nodes; where nobody does, the
-    conclusion is `waiting`. `prepared`: the worktree is not new, its prepare steps were made. A
-    dry run touches neither `recorder` nor any file.
+    conclusion is `waiting`. `prepared`: the worktree is not new, its prepare steps were made.
+    `children` opens the runs of child workflows. A dry run touches neither `recorder` nor any file.
     """
     run = replace(run, graph=styled(run.graph))
     watch = Watch(cancel or threading.Event(), run.graph.seconds("stall_timeout", DEFAULT_STALL))
@@ -106,7 +108,7 @@ def walk(
     hooks = open_hooks(run, recorder, watch, redaction, announce)
     means = Means(
         recorder, clock, watch, redaction, announce, hooks, people or People(), draw, first_delay,
-        begin_walk=Walker,
+        begin_walk=Walker, children=children,
     )  # fmt: skip
     if checkpoint is None:
         state = State.fresh(run)

@@ -54,6 +54,7 @@ class Question:
     since: datetime
     deadline: datetime | None
     is_over: Callable[[], bool]  # the run was cancelled: stop asking
+    child: Mapping[str, Any] | None = None  # `run, node, visit` where a child run asks it
 
     def to_json(self) -> dict[str, Any]:
         """As `waiting.json` has it."""
@@ -68,7 +69,33 @@ class Question:
             "choices": choices,
             "since": rfc3339(self.since),
             "deadline": rfc3339(self.deadline) if self.deadline else None,
+            **({"child": dict(self.child)} if self.child else {}),
         }
+
+    @classmethod
+    def of_child(
+        cls,
+        node: str,
+        visit: int,
+        run: str,
+        waiting: Mapping[str, Any],
+        is_over: Callable[[], bool],
+    ) -> Question:
+        """What a manager loop waits for: a question that its child run recorded."""
+        asked = waiting.get("child") or {
+            "run": run, "node": waiting.get("node"), "visit": waiting.get("visit")
+        }  # fmt: skip
+        deadline = waiting.get("deadline")
+        return cls(
+            node,
+            visit,
+            str(waiting.get("question") or ""),
+            recorded_choices(waiting),
+            _read_time(str(waiting["since"])),
+            _read_time(str(deadline)) if deadline else None,
+            is_over,
+            asked,
+        )
 
 
 class Ask(Protocol):
@@ -121,6 +148,22 @@ def offered_choices(edges: Sequence[Edge]) -> tuple[Choice, ...]:
         label = edge.label.strip() or edge.target
         found.append(Choice(accelerator(label)[0], label, edge))
     return tuple(found)
+
+
+def recorded_choices(waiting: Mapping[str, Any]) -> tuple[Choice, ...]:
+    """The choices of a question as `waiting.json` has them."""
+    return tuple(
+        Choice(
+            str(one.get("key") or ""),
+            str(one.get("label") or ""),
+            Edge("", str(one.get("to")), attrs={"freeform": bool(one.get("freeform"))}),
+        )
+        for one in waiting.get("choices") or []
+    )
+
+
+def _read_time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def fitting_choice(answer: str, choices: Sequence[Choice]) -> Choice | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from git_wf.core.checkpoint import Checkpoint, Recorded
+from git_wf.core.children import ChildStep
 from git_wf.core.sections import BranchStep, KeptBranch, Merged
 
 __all__ = ["BranchRecorder", "Branches", "KeptBranch", "Merged", "Recorded", "Recorder"]
@@ -74,3 +75,6 @@ class Branches(Protocol):
         The next `record` makes it a commit that has them as further parents, and closes their
         branches. Raises `GitFailed`, `OSError`.
         """
+
+    def merge_child(self, step: ChildStep, run_id: str, head: str) -> Merged:
+        """The same for the head of a child run, whose branch is its own and stays."""

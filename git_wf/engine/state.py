@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from git_wf.core.checkpoint import Checkpoint
+from git_wf.core.children import Child, ChildStep
 from git_wf.core.clock import Clock
 from git_wf.core.context import Redaction, graph_values, recorded_updates
 from git_wf.core.graph import Edge, Graph, Node
@@ -17,7 +18,7 @@ from git_wf.core.sections import BranchPath, branch_name
 from git_wf.engine.events import Announcer
 from git_wf.engine.hooks import Decision, Hooks
 from git_wf.engine.people import People, Question
-from git_wf.engine.process import Watch
+from git_wf.engine.process import Cancel, Watch
 from git_wf.engine.recorder import Recorder
 
 SESSIONS_KEY = "internal.sessions"
@@ -31,6 +32,7 @@ class Run:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)  # run.toml, decoded
     env: Mapping[str, str] = field(default_factory=dict)  # of node processes, already scrubbed
+    children: Mapping[str, Child] = field(default_factory=dict)  # by the node that runs them
     dry_run: bool = False
     started: Mapping[str, Any] = field(default_factory=dict)  # more fields of `run_started`
 
@@ -241,6 +243,41 @@ class BranchWalk(Protocol):
     def walk_prepared(self, node_id: str, prepared: bool) -> Conclusion: ...
 
 
+class ChildRun(Protocol):
+    """The run of a child workflow, open in this process."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def head(self) -> str:
+        """The last recorded commit."""
+
+    @property
+    def last(self) -> Checkpoint | None:
+        """The last recorded checkpoint."""
+
+    @property
+    def ended(self) -> Conclusion | None:
+        """As an earlier process brought it to its end."""
+
+    def walk(self, cancel: Cancel, saved: Callable[[], None]) -> Conclusion:
+        """Walks it on from where it is. `saved` is called whenever `last` is another one."""
+
+    def finish(self, conclusion: Conclusion | None) -> None:
+        """Records how it ended, where that is known, and lets go of it."""
+
+
+class Children(Protocol):
+    """Opens the runs of child workflows."""
+
+    def open_child(self, step: ChildStep, child: Child, visit: Visit) -> ChildRun:
+        """Begins a run from what the visit's recorder recorded last, or goes on with one.
+
+        Raises `GitFailed`, `Conflict`, `OSError`, `StateUnreadable`, `UserError`.
+        """
+
+
 class BeginWalk(Protocol):
     def __call__(self, run: Run, state: State, means: Means, ends: Ends) -> BranchWalk: ...
 
@@ -260,6 +297,7 @@ class Means:
     first_delay: float | None = None  # seconds
     branch: BranchPath = ()  # which one is walked; empty for the run itself
     begin_walk: BeginWalk | None = None  # how a branch is walked
+    children: Children | None = None  # None where there is one worktree only
 
 
 @dataclass

@@ -112,7 +112,7 @@ def _record(run: StoredRun, entry: Entry, new_run: RunId, moment: datetime) -> d
         "ordinal": entry.ordinal,
     }
     return {
-        **run.record,
+        **{key: value for key, value in run.record.items() if key != "parent"},
         "run_id": new_run,
         "created_at": rfc3339(moment),
         "working_directory": None,  # there is none before it is resumed

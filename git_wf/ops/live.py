@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import dump_json
+from git_wf.core.children import Child, child_files
 from git_wf.core.clock import Clock, milliseconds, rfc3339
+from git_wf.core.context import Redaction
 from git_wf.core.names import (
+    RunId,
     folded_components,
     operation_id,
 )
@@ -22,6 +26,7 @@ from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run
 from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
 from git_wf.ops.change import this_process
+from git_wf.ops.dirty import Base
 from git_wf.ops.journal import Event, Journal
 from git_wf.ops.project import (
     Project,
@@ -29,11 +34,11 @@ from git_wf.ops.project import (
 from git_wf.ops.workflow import Workflow
 from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
-from git_wf.store.files import Lock, holder, make_directory
-from git_wf.store.recorder import RunState
+from git_wf.store.files import Lock, holder, make_directory, write_atomic
+from git_wf.store.recorder import RunState, start_run
 from git_wf.store.repo import scrubbed_env
 from git_wf.store.rescue import Rescue, rescue_worktree
-from git_wf.store.worktree import Slot, give_back, keep
+from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
 
 Listener = Callable[[Event], None]
 
@@ -63,7 +68,9 @@ class Prepared:
 
 
 def refuse_errors(workflow: Workflow) -> None:
-    errors = [*workflow.errors, *unsupported(workflow.graph, HANDLED_KINDS)]
+    graphs = [workflow.graph, *(child.graph for child in all_children(workflow.children))]
+    later = [one for graph in graphs for one in unsupported(graph, HANDLED_KINDS)]
+    errors = [*workflow.errors, *later]
     if errors:
         raise WorkflowInvalid(
             f"'{workflow.path}' cannot be run: {len(errors)} error{'s' if len(errors) > 1 else ''}",
@@ -81,9 +88,17 @@ def refuse_later_tables(config: RunConfig, origin: str) -> None:
 
 
 def refuse_missing_backends(workflow: Workflow, env: Mapping[str, str]) -> None:
-    missing = missing_backends(workflow.graph, workflow.tables, env)
-    if missing:
-        raise UserError(missing[0].message, hint=missing[0].hint)
+    for graph in (workflow.graph, *(child.graph for child in all_children(workflow.children))):
+        missing = missing_backends(graph, workflow.tables, env)
+        if missing:
+            raise UserError(missing[0].message, hint=missing[0].hint)
+
+
+def all_children(children: Mapping[str, Child]) -> Iterator[Child]:
+    """The child workflows, and theirs."""
+    for child in children.values():
+        yield child
+        yield from all_children(child.children)
 
 
 def node_environment(
@@ -141,6 +156,67 @@ def make_excludes(config: RunConfig, settings: Settings) -> Excludes:
     return Excludes(patterns, table.syntax, table.builtin_excludes)
 
 
+def start_live(
+    project: Project,
+    prepared: Prepared,
+    labels: Mapping[str, str],
+    run_id: RunId,
+    base: Base,
+    excludes: Excludes,
+    listen: Listener,
+    parent: Mapping[str, Any] | None = None,
+) -> LiveRun:
+    """Takes a worktree, makes both refs, and opens what the walk needs."""
+    slot = take_slot(project.repo, project.state_dir, base.commit, run_id)
+    try:
+        record = run_record(project, prepared, labels, run_id, base, slot.path)
+        if parent is not None:
+            record["parent"] = dict(parent)
+        files = init_files(prepared, record, project)
+        run_dir = make_directory(project.run_dir(run_id))
+        write_atomic(run_dir / "run.json", files["run.json"])
+        write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
+        moment = project.clock.now()
+        state = start_run(project.store, run_id, base.commit, files, project.identity, moment)
+        attach(slot, project.settings.names.run_branch(run_id))
+    except BaseException:
+        give_back(slot, project.settings.worktree_pool)
+        raise
+    return open_live(project, prepared, state, slot, excludes, listen)
+
+
+def run_record(
+    project: Project,
+    prepared: Prepared,
+    labels: Mapping[str, str],
+    run_id: str,
+    base: Base,
+    worktree: Path,
+) -> dict[str, Any]:
+    """run.json."""
+    workflow = prepared.workflow
+    included = {"uncommitted_on": base.uncommitted_on} if base.uncommitted_on else {}
+    return {
+        "format": 1,
+        "run_id": run_id,
+        "created_at": rfc3339(project.clock.now()),
+        "workflow_slug": workflow.slug,
+        "working_directory": str(worktree),
+        "host_repo_path": str(project.repo.work_tree),
+        "base_branch": base.branch,
+        "base_sha": base.commit,
+        "base_tree": project.store.reader.read_commit(base.commit).tree,
+        **included,
+        "labels": Redaction(prepared.secrets).value(dict(labels)),
+        "goal": prepared.goal,
+        "inputs": dict(prepared.inputs),
+        "config": dict(workflow.tables),
+        "graph": workflow.graph.to_json(),
+        "forked_from": None,
+        "lineage": [],
+    }
+
+
 def open_live(
     project: Project,
     prepared: Prepared,
@@ -176,6 +252,7 @@ def engine_view(
         inputs=prepared.inputs,
         config=prepared.workflow.tables,
         env=prepared.env,
+        children=prepared.workflow.children,
         dry_run=dry,
         started=started,
     )
@@ -204,6 +281,7 @@ def init_files(prepared: Prepared, record: Mapping[str, Any], project: Project) 
         "start.json": dump_json(start),
         "manifest.json": dump_json(manifest),
         "graph.dot": graph.dot.encode("utf-8", "surrogateescape"),
+        **child_files(prepared.workflow.children),
     }
     if prepared.workflow.run_toml is not None:
         files["run.toml"] = prepared.workflow.run_toml
@@ -211,16 +289,22 @@ def init_files(prepared: Prepared, record: Mapping[str, Any], project: Project) 
 
 
 def finish(
-    project: Project, live: LiveRun, conclusion: Conclusion, keep_worktree: bool
+    project: Project,
+    live: LiveRun,
+    conclusion: Conclusion,
+    keep_worktree: bool,
+    *,
+    is_cut: bool = False,
 ) -> Path | None:
     """Records the conclusion and lets the worktree go; where it was kept, its path.
 
     An interrupted run keeps its worktree as it is: resume finds there what the node had done.
+    `is_cut`: the run was ended in the middle of a visit.
     """
     if conclusion.status == "interrupted":
         return None
     # After a checkpoint that was skipped the worktree may hold what none has.
-    is_safe = not conclusion.skipped or _rescue(project, live)
+    is_safe = not (conclusion.skipped or is_cut) or _rescue(project, live)
     live.journal.end()
     if conclusion.status != "waiting":
         live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())

@@ -47,6 +47,7 @@ class RunLog:
             "branch": self.branch if self.run.refs.run_tip else None,
             "metadata_ref": self.metadata_ref if self.run.refs.meta_tip else None,
             "forked_from": record.get("forked_from"),
+            "parent": record.get("parent"),
             "checkpoints": [self.checkpoint_json(entry) for entry in self.timeline.entries],
             "notices": list(self.notices),
         }
@@ -126,6 +127,7 @@ class RunSummary:
     forked_from: Mapping[str, Any] | None
     problem: str | None = None
     waiting: Mapping[str, Any] | None = None  # what for, where the status is `waiting`
+    parent: Mapping[str, Any] | None = None  # `run, node, visit` that it is a child of
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -141,6 +143,7 @@ class RunSummary:
             "metadata_ref": self.metadata_ref,
             "labels": dict(self.labels),
             "forked_from": self.forked_from,
+            "parent": self.parent,
             "waiting": self.waiting,
             "notes": [self.problem] if self.problem else [],
         }
@@ -174,5 +177,6 @@ def _summary(project: Project, refs: RunRefs) -> RunSummary:
         metadata_ref=meta,
         labels=record.get("labels") or {},
         forked_from=record.get("forked_from"),
+        parent=record.get("parent"),
         waiting=waiting_json(run, status),
     )

@@ -26,6 +26,7 @@ from git_wf.engine.people import (
     ask_from,
     fitting_choice,
     offered_choices,
+    recorded_choices,
 )
 from git_wf.engine.people import Question as Question
 from git_wf.engine.people import Silence as Silence
@@ -54,6 +55,7 @@ class Asked:
     visit: int
     choices: tuple[Choice, ...]
     deadline: datetime | None = None
+    child: str | None = None  # the run of a child workflow that asks
 
 
 def read_answers(path: Path) -> dict[str, tuple[str, ...]]:
@@ -108,6 +110,10 @@ def find_asked(
         node, visit = str(waiting.get("node")), int(waiting.get("visit") or 1)
         told = waiting.get("deadline")
         deadline = datetime.fromisoformat(str(told).replace("Z", "+00:00")) if told else None
+        child = waiting.get("child")
+        if child is not None:
+            where = (str(child.get("node")), int(child.get("visit") or 1))
+            return Asked(*where, recorded_choices(waiting), deadline, str(child.get("run")))
         return Asked(node, visit, offered_choices(graph.outgoing(node)), deadline)
     if checkpoint is None:
         outgoing = graph.outgoing(graph.start.id)
@@ -137,7 +143,7 @@ def make_people(
         ask = _agree
     if answering.answers:
         ask = ask_from(answering.answers, ask)
-    if answering.answer is not None and asked is not None:
+    if answering.answer is not None and asked is not None and asked.child is None:
         ask = _answer_once(asked, answering.answer, ask)
     return People(ask, answering.auto_approve and ask is answering.ask, waiting)
 
@@ -175,6 +181,7 @@ def is_unanswered(answering: Answering, asked: Asked, now: datetime) -> bool:
     """Whether going on would come to wait at once again."""
     if answering.ask or answering.auto_approve or answering.answer is not None:
         return False
-    given = (answering.answers or {}).get(asked.node, ())
+    answers = {} if asked.child else answering.answers or {}
+    given = answers.get(asked.node, ())
     is_over = asked.deadline is not None and now >= asked.deadline
     return len(given) < asked.visit and not is_over

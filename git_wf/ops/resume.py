@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint, Recorded, check_format, dump_json, load_json
+from git_wf.core.children import Child
 from git_wf.core.clock import milliseconds
 from git_wf.core.context import join_artifacts
 from git_wf.core.dot import parse
 from git_wf.core.graph import Graph
-from git_wf.core.names import Oid, RefName, operation_id, visit_name
+from git_wf.core.names import Oid, RefName, RunId, operation_id, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
 from git_wf.errors import Conflict, StateUnreadable, UserError, WorkflowInvalid
 from git_wf.ops.change import held_run, refuse_users_checkout
+from git_wf.ops.child_files import recorded_children
+from git_wf.ops.children import OpenRun, RunChildren, in_turn
 from git_wf.ops.host import Host
 from git_wf.ops.journal import (
     DiskRecorder,
@@ -131,6 +134,8 @@ def _resume_run(
     cancel: threading.Event,
 ) -> Ended:
     require_writing_git(project.repo)
+    listen = in_turn(listen)
+    _refuse_child(project, project.store.load(refs))
     # Whatever is wrong is told before the lock is taken.
     _people(project, _read_run(project, refs), options.answering)
     with held_run(project, refs.run_id):
@@ -143,22 +148,64 @@ def _resume_run(
             waiting = dict(found.run.waiting or {})
             return _ended(project, found, Conclusion("waiting", waiting=waiting))
         require_state_directory(project.state_dir)
-        live, checkpoint = _reconcile(project, found, listen)
+        opened = _open(project, found, people, listen)
+        live = opened.live
         try:
-            for code, message in found.notices:
-                live.notice(code, message)
-            metadata = _metadata_of(found, live, checkpoint)
             conclusion = walk(
-                live.engine_run, checkpoint, live.recorder, live.journal, project.clock,
-                recorded=Recorded(live.recorder.state.run_tip, metadata),
-                cancel=cancel, secrets=found.prepared.secrets,
+                live.engine_run, opened.checkpoint, live.recorder, live.journal, project.clock,
+                recorded=opened.recorded, cancel=cancel, secrets=found.prepared.secrets,
                 first_delay=project.settings.retry_delay, people=people,
-                prepared=checkpoint is not None and _was_prepared(found, live.recorder),
+                prepared=opened.is_prepared,
+                children=_children(project, found, options.answering, listen),
             )  # fmt: skip
             worktree = finish(project, live, conclusion, options.keep_worktree)
         finally:
             live.close()
     return _ended(project, found, conclusion, worktree)
+
+
+def take_up(project: Project, refs: RunRefs, answering: Answering, listen: Listener) -> OpenRun:
+    """Goes on with a child run. Whoever calls this holds its lock."""
+    found = _read_run(project, refs)
+    asked = find_asked(found.prepared.workflow.graph, found.run.checkpoint, found.run.waiting)
+    people = make_people(answering, found.prepared.workflow.graph, found.run.waiting, asked)
+    return _open(project, found, people, listen)
+
+
+def _open(project: Project, found: _Found, people: People, listen: Listener) -> OpenRun:
+    live, checkpoint = _reconcile(project, found, listen)
+    for code, message in found.notices:
+        live.notice(code, message)
+    metadata = _metadata_of(found, live, checkpoint)
+    return OpenRun(
+        live,
+        found.prepared,
+        people,
+        checkpoint,
+        Recorded(live.recorder.state.run_tip, metadata),
+        checkpoint is not None and _was_prepared(found, live.recorder),
+    )
+
+
+def _children(
+    project: Project, found: _Found, answering: Answering, listen: Listener
+) -> RunChildren:
+    waiting = found.run.waiting or {}
+    answered = (waiting.get("child") or {}).get("run")
+    return RunChildren(project, found.prepared, answering, listen, take_up, answered)
+
+
+def _refuse_child(project: Project, run: StoredRun) -> None:
+    """A child goes on under its manager, which merges it; alone only where that is gone."""
+    parent = (run.record.get("parent") or {}).get("run")
+    refs = project.store.run_refs(RunId(str(parent))) if parent else None
+    if refs is None or run.conclusion is not None:
+        return
+    if refs.meta_tip is not None and project.store.load(refs).conclusion is None:
+        raise UserError(
+            f"run {run.run_id} is the child of run {parent}, which goes on with it",
+            hint=f"git wf resume {parent}",
+        )
 
 
 def _ended(
@@ -208,20 +255,25 @@ def _read_run(project: Project, refs: RunRefs) -> _Found:
     if text is None:
         raise StateUnreadable(f"run {run.run_id} has no graph.dot in its metadata")
     origin = f"{project.settings.names.meta_ref(run.run_id)}:graph.dot"
-    prepared = _prepared(run.record, text, origin, project.host.env)
+    children = recorded_children(project.store, run.tree)
+    prepared = _prepared(run.record, text, origin, project.host.env, children)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     refuse_users_checkout(project, run.run_id)
     return _Found(run, project.store.timeline(run), prepared, excludes)
 
 
 def _prepared(
-    record: Mapping[str, Any], text: bytes, origin: str, env: Mapping[str, str]
+    record: Mapping[str, Any],
+    text: bytes,
+    origin: str,
+    env: Mapping[str, str],
+    children: Mapping[str, Child],
 ) -> Prepared:
     """The workflow as the run carries it: a changed file does not matter."""
     graph = _graph(text, origin)
     config = read_run_config(record.get("config") or {}, "run.json: config")
     decoded = text.decode("utf-8", "surrogateescape")
-    workflow = Workflow(Path(origin), decoded, graph, config, to_tables(config), None)
+    workflow = Workflow(Path(origin), decoded, graph, config, to_tables(config), None, (), children)
     refuse_errors(workflow)
     refuse_later_tables(config, "run.json: config")
     node_env, secrets = node_environment(config, env)
@@ -603,7 +655,7 @@ def _resume_in_place(
         text = (run_dir / "graph.dot").read_bytes()
     except OSError as err:
         raise StateUnreadable(f"read '{run_dir / 'graph.dot'}': {err.strerror}") from err
-    prepared = _prepared(record, text, str(run_dir / "graph.dot"), host.env)
+    prepared = _prepared(record, text, str(run_dir / "graph.dot"), host.env, {})
     top = Path(str(record.get("working_directory") or host.cwd))
     if not top.is_dir():
         raise UserError(f"the folder of the run is gone: '{top}'")

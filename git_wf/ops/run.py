@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import dump_json
+from git_wf.core.children import MANAGER_LOOP
 from git_wf.core.clock import Clock, rfc3339
 from git_wf.core.context import Redaction
 from git_wf.core.names import (
@@ -24,25 +25,24 @@ from git_wf.core.templates import TemplateError, render
 from git_wf.engine.loop import walk
 from git_wf.errors import UserError
 from git_wf.ops.change import take_run_lock
-from git_wf.ops.dirty import Base, keep_checkout, refuse_dirty, start_base
+from git_wf.ops.children import RunChildren, in_turn
+from git_wf.ops.dirty import keep_checkout, refuse_dirty, start_base
 from git_wf.ops.host import Host
 from git_wf.ops.journal import DiskRecorder, Journal
 from git_wf.ops.live import (
     Ended,
     Listener,
-    LiveRun,
     Prepared,
     conclusion_record,
     engine_view,
     finish,
-    init_files,
     make_excludes,
     node_environment,
     notice_event,
-    open_live,
     refuse_errors,
     refuse_later_tables,
     refuse_missing_backends,
+    start_live,
     take_directory_lock,
 )
 from git_wf.ops.people import Answering, make_people
@@ -53,14 +53,12 @@ from git_wf.ops.project import (
     require_writing_git,
     state_root,
 )
+from git_wf.ops.resume import take_up
 from git_wf.ops.workflow import Workflow, load_workflow, read_project_tables
-from git_wf.store.excludes import Excludes
-from git_wf.store.files import make_directory, remove_tree, write_atomic
+from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.opened import Checkout, read_checkout
-from git_wf.store.recorder import start_run
 from git_wf.store.refs import read_ref
 from git_wf.store.repo import Repo
-from git_wf.store.worktree import attach, give_back, take_slot
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,7 @@ def run(
     host: Host, path: Path, options: RunOptions, listen: Listener, cancel: threading.Event
 ) -> Ended:
     """Raises `UserError` or `WorkflowInvalid` before anything is made."""
+    listen = in_turn(listen)
     if options.in_place or options.dry_run:
         return _run_outside_git(host, path, options, listen, cancel)
     project = open_project(host)
@@ -104,8 +103,14 @@ def prepare(
     return Prepared(workflow, redaction.text(goal), redaction.value(inputs), env, secrets)
 
 
-def refuse_fan_outs(workflow: Workflow) -> None:
-    """A run in place has one worktree, and branches need one each."""
+def refuse_worktrees(workflow: Workflow) -> None:
+    """A run in place has one worktree; branches and child workflows need one each."""
+    children = workflow.graph.of_kind(MANAGER_LOOP)
+    if children:
+        raise UserError(
+            f"node '{children[0].id}' cannot be run in place: its child workflow needs a worktree",
+            hint=f"git wf run {workflow.path}",
+        )
     found = workflow.graph.of_kind(PARALLEL)
     if found:
         raise UserError(
@@ -160,7 +165,7 @@ def _run_in_worktree(
     lock = take_run_lock(project, run_id)
     try:
         with start_base(project, checkout, dirty, run_id, excludes) as base:
-            live = _start(project, prepared, options, run_id, base, excludes, listen)
+            live = start_live(project, prepared, options.labels, run_id, base, excludes, listen)
     except BaseException:
         remove_tree(project.run_dir(run_id))
         lock.release()
@@ -171,6 +176,7 @@ def _run_in_worktree(
         conclusion = walk(
             live.engine_run, None, live.recorder, live.journal, project.clock, cancel=cancel,
             secrets=prepared.secrets, first_delay=project.settings.retry_delay, people=people,
+            children=RunChildren(project, prepared, options.answering, listen, take_up),
         )  # fmt: skip
         worktree = finish(project, live, conclusion, options.keep_worktree)
     finally:
@@ -238,64 +244,6 @@ def _start_notices(project: Project) -> list[tuple[str, str]]:
     return notices
 
 
-def _start(
-    project: Project,
-    prepared: Prepared,
-    options: RunOptions,
-    run_id: RunId,
-    base: Base,
-    excludes: Excludes,
-    listen: Listener,
-) -> LiveRun:
-    """Takes a worktree, makes both refs, and opens what the walk needs."""
-    slot = take_slot(project.repo, project.state_dir, base.commit, run_id)
-    try:
-        record = run_record(project, prepared, options, run_id, base, slot.path)
-        files = init_files(prepared, record, project)
-        run_dir = make_directory(project.run_dir(run_id))
-        write_atomic(run_dir / "run.json", files["run.json"])
-        write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
-        moment = project.clock.now()
-        state = start_run(project.store, run_id, base.commit, files, project.identity, moment)
-        attach(slot, project.settings.names.run_branch(run_id))
-    except BaseException:
-        give_back(slot, project.settings.worktree_pool)
-        raise
-    return open_live(project, prepared, state, slot, excludes, listen)
-
-
-def run_record(
-    project: Project,
-    prepared: Prepared,
-    options: RunOptions,
-    run_id: str,
-    base: Base,
-    worktree: Path,
-) -> dict[str, Any]:
-    """run.json."""
-    workflow = prepared.workflow
-    included = {"uncommitted_on": base.uncommitted_on} if base.uncommitted_on else {}
-    return {
-        "format": 1,
-        "run_id": run_id,
-        "created_at": rfc3339(project.clock.now()),
-        "workflow_slug": workflow.slug,
-        "working_directory": str(worktree),
-        "host_repo_path": str(project.repo.work_tree),
-        "base_branch": base.branch,
-        "base_sha": base.commit,
-        "base_tree": project.store.reader.read_commit(base.commit).tree,
-        **included,
-        "labels": Redaction(prepared.secrets).value(dict(options.labels)),
-        "goal": prepared.goal,
-        "inputs": dict(prepared.inputs),
-        "config": dict(workflow.tables),
-        "graph": workflow.graph.to_json(),
-        "forked_from": None,
-        "lineage": [],
-    }
-
-
 # Without git.
 
 
@@ -316,7 +264,7 @@ def _run_outside_git(
     prepared = prepare(host, path, options, read_project_tables(top))
     people = make_people(options.answering, prepared.workflow.graph)
     if not options.dry_run:
-        refuse_fan_outs(prepared.workflow)
+        refuse_worktrees(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock)
     engine_run = engine_view(prepared, run_id, {"worktree": str(top)}, dry=options.dry_run)
     state_dir = in_place_directory(host, repo, top)

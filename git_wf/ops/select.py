@@ -92,14 +92,28 @@ def find_run(project: Project, text: str | None, known: Mapping[RunId, RunRefs])
 
 
 def default_run(project: Project, known: Mapping[RunId, RunRefs]) -> RunRefs:
-    """The run whose branch we are on, else the newest."""
+    """The run whose branch we are on, else the newest; of a child the run that it is part of."""
     head = project.repo.head_ref() if known else None
     here = project.settings.names.run_of_ref(head) if head else None
     if here is not None and here in known:
         return known[here]
     if not known:
         raise UserError("no runs in this repository", hint=_NO_RUNS_HINT)
-    return known[max(known)]
+    return _outermost(project, known[max(known)], known)
+
+
+def _outermost(project: Project, refs: RunRefs, known: Mapping[RunId, RunRefs]) -> RunRefs:
+    """The run that a child's run was begun by, or by its parent's."""
+    while refs.meta_tip is not None:
+        try:
+            record = project.store.load(refs).record
+        except StateUnreadable:
+            break
+        parent = RunId(str((record.get("parent") or {}).get("run")))
+        if parent not in known or known[parent] == refs:
+            break
+        refs = known[parent]
+    return refs
 
 
 def _matches(project: Project, text: str, known: Iterable[RunId]) -> list[RunId]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tomli
 
+from git_wf.core.children import Child
 from git_wf.core.dot import parse, resolve_files
 from git_wf.core.graph import KINDS, Diagnostic, Graph
 from git_wf.core.run_config import (
@@ -23,6 +24,7 @@ from git_wf.core.validate import check
 from git_wf.engine.hooks import read_hooks
 from git_wf.engine.plugins import installed_kinds
 from git_wf.errors import UserError, WorkflowInvalid
+from git_wf.ops.child_files import ChildReader, file_reader
 
 PROJECT_FILE = Path(".wf", "project.toml")
 
@@ -38,6 +40,7 @@ class Workflow:
     tables: Mapping[str, Any]  # the same as plain tables, for the run record
     run_toml: bytes | None  # as it was read
     diagnostics: tuple[Diagnostic, ...] = field(default=())
+    children: Mapping[str, Child] = field(default_factory=dict)  # by the node that runs them
 
     @property
     def slug(self) -> str:
@@ -76,17 +79,20 @@ def load_workflow(
     text = _decoded(read_file(graph_path), graph_path)
     graph = _parsed(text, graph_path)
     diagnostics: list[Diagnostic] = []
-    graph, unresolved = resolve_files(graph, _reader(graph_path.parent))
+    graph, unresolved = resolve_files(graph, file_reader(graph_path.parent))
     diagnostics += unresolved
     judged = run_toml is not None or inputs is not None
     names = {**config.run.inputs, **(inputs or {})} if judged else None
     diagnostics += check(graph, names, _other_kinds(graph))
+    children, found = ChildReader(graph_path, names).read(graph)
+    diagnostics += found
     try:
         graph = styled(graph)
     except StylesheetError:
         assert any(one.rule == "stylesheet_syntax" for one in diagnostics)
     ordered = sorted(diagnostics, key=lambda one: (one.line or 0, one.column or 0))
-    return Workflow(graph_path, text, graph, config, to_tables(config), run_toml, tuple(ordered))
+    tables, told = to_tables(config), tuple(ordered)
+    return Workflow(graph_path, text, graph, config, tables, run_toml, told, children)
 
 
 def _check_hooks(tables: Mapping[str, Any], origin: str) -> None:
@@ -167,13 +173,3 @@ def _decoded(data: bytes, path: Path) -> str:
         raise WorkflowInvalid(
             f"'{path}' does not parse", [found], file=str(path), text=text
         ) from err
-
-
-def _reader(directory: Path) -> Callable[[str], str | None]:
-    def read(name: str) -> str | None:
-        try:
-            return (directory / name).read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return None
-
-    return read

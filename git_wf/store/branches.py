@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint, Recorded, load_json
+from git_wf.core.children import ChildStep
 from git_wf.core.clock import Clock, milliseconds
 from git_wf.core.context import join_artifacts
 from git_wf.core.names import Oid, RefName, operation_id, visit_name
@@ -499,6 +500,18 @@ class RunRecorder(GitRecorder):
         self._release_left()
         return super().finalize(conclusion, events)
 
+    # Child runs.
+
+    def child_run(self, step: ChildStep) -> str:
+        """The id of the run of a child: the same in every process that comes to this visit.
+
+        The metadata commit at which the visit begins is part of it, so that a rewind has another.
+        """
+        anchor = self._anchor()
+        seconds = int(self.store.reader.read_commit(anchor).committer.split()[-2])
+        moment = max(0, seconds) * 1000
+        return operation_id(moment, "child", self.state.run_id, self.branch, step.name, anchor)
+
     # The merge.
 
     def merge(self, section: str, heads: Sequence[tuple[BranchStep, str]]) -> Merged:
@@ -506,6 +519,15 @@ class RunRecorder(GitRecorder):
 
         With a conflict nothing is changed.
         """
+        named = [(step.own_name, Oid(head)) for step, head in heads]
+        return self._merge(section, named, [self._ref_path(step) for step, _ in heads])
+
+    def merge_child(self, step: ChildStep, run_id: str, head: str) -> Merged:
+        """The same for a child run, whose refs are its own."""
+        return self._merge(step.name, [(run_id, Oid(head))], [])
+
+    def _merge(self, what: str, heads: Sequence[tuple[str, Oid]], closed: Sequence[str]) -> Merged:
+        """`closed` are the branches that go with it, as refs have them."""
         missing = [head for _, head in heads if not self._is_here(head)]
         if missing:
             return Merged(missing=tuple(missing))
@@ -515,17 +537,17 @@ class RunRecorder(GitRecorder):
         moment = self._clock.now()
         with quarantine(self.store.repo) as place:
             merged = _Merging(self, place.env, ours)
-            for step, head in heads:
-                conflicts = merged.add(Oid(head))
+            for name, head in heads:
+                conflicts = merged.add(head)
                 if conflicts:
                     pack.discard()
                     told = tuple(notices)
-                    return Merged(conflicts=conflicts, branch=step.own_name, notices=told)
+                    return Merged(conflicts=conflicts, branch=name, notices=told)
             merged.remove_steps(place.path)
             pack.add_quarantine(place.path)
         before = self.store.reader.read_commit(ours).tree
         pack.complete(self.store.reader, merged.tree, before)
-        text = _merge_message(self, section, [self._ref_path(step) for step, _ in heads])
+        text = _merge_message(self, what, closed)
         made = pack.add("commit", encode_commit(self._commit(moment, merged, text)))
         kept = pack.write(durable=self._durable)
         try:

@@ -101,6 +101,7 @@ class GitRecorder:
         self._clock = clock
         self._durable = durable
         self._at_step = at_step
+        self.last: Checkpoint | None = None  # that was recorded
         self._told: set[str] = set()
         self._small_packs: list[Path] = []
         self._transaction = Transaction(
@@ -351,6 +352,7 @@ class GitRecorder:
     # seal
 
     def _seal(self, cycle: Cycle) -> None:
+        self.last = cycle.checkpoint
         self._write_checkpoint(replace(cycle.checkpoint, git_commit_sha=cycle.commit))
         if len(self._small_packs) >= CONSOLIDATE_EVERY:
             self._small_packs = list(consolidate(self.store.repo, self._small_packs))
@@ -411,9 +413,7 @@ def start_run(
 ) -> RunState:
     """Makes both refs of a new run: the run branch at its base, the metadata's `init run`."""
     pack = Pack(store.repo)
-    tree: Tree = {
-        name.encode(): Entry(FILE, pack.add("blob", data)) for name, data in files.items()
-    }
+    tree = _file_tree(pack, files, store.repo.object_format)
     commit = Commit(
         tree=pack.add("tree", encode_tree(tree, store.repo.object_format)),
         parents=(),
@@ -438,6 +438,22 @@ def start_run(
         if kept is not None:
             kept.release()
     return RunState(run_id, base, metadata, tree)
+
+
+def _file_tree(pack: Pack, files: Mapping[str, bytes], object_format: str) -> Tree:
+    """The tree of files by their paths from it."""
+    tree: Tree = {}
+    below: dict[str, dict[str, bytes]] = {}
+    for path, data in files.items():
+        name, _, rest = path.partition("/")
+        if rest:
+            below.setdefault(name, {})[rest] = data
+        else:
+            tree[name.encode()] = Entry(FILE, pack.add("blob", data))
+    for name, inside in below.items():
+        encoded = encode_tree(_file_tree(pack, inside, object_format), object_format)
+        tree[name.encode()] = Entry(DIRECTORY, pack.add("tree", encoded))
+    return tree
 
 
 def read_cut(path: Path, limit: int = MAX_TRACE_FILE) -> bytes:

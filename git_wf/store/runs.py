@@ -87,6 +87,7 @@ _RECORD_TYPES: Mapping[str, tuple[type, ...]] = {
     "base_sha": (str,),
     "lineage": (list, type(None)),
     "forked_from": _TABLE,
+    "parent": _TABLE,
     "labels": _TABLE,
     "config": _TABLE,
     "inputs": _TABLE,

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from git_wf.engine.handlers import HANDLED_KINDS
 from tests.conftest import git
 from tests.program import Program, Result, run_id
 from tests.stub_agent import write_stub_agent
@@ -325,32 +324,6 @@ def test_v14_an_unknown_type_needs_a_backend(wf: Program, repo: Path, tmp_path: 
         "error: no backend for node 'a'\n"
         'hint: set default = "NAME" under [agents] in run.toml, or backend="NAME" on the node\n',
     )  # fmt: skip
-
-
-SHAPES = {
-    "hexagon": "human", "component": "parallel", "tripleoctagon": "fan_in", "house": "manager_loop",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("shape", "kind"), [row for row in SHAPES.items() if row[1] not in HANDLED_KINDS]
-)
-def test_kinds_that_this_version_does_not_run(
-    wf: Program, repo: Path, tmp_path: Path, shape: str, kind: str
-) -> None:
-    path = write_graph(
-        tmp_path / "w.dot", f'h [shape={shape}, label="Ship?"] start -> h h -> exit [label="Go"]'
-    )
-    before = git("for-each-ref", cwd=repo), git("count-objects", "-v", cwd=repo)
-    result = wf("run", path)
-    assert (result.status, result.out) == (128, "")
-    message = f"node 'h': the kind '{kind}' is not supported yet (kind_supported)"
-    assert result.err.splitlines()[0] == f"{path}:1:57: error: {message}"
-    assert result.err.endswith(
-        f"fatal: '{path}' cannot be run: 1 error\nhint: git wf validate {path}\n"
-    )
-    assert (git("for-each-ref", cwd=repo), git("count-objects", "-v", cwd=repo)) == before
-    assert not Path(os.environ["XDG_STATE_HOME"]).exists()
 
 
 # Conditions and the choice of edges.

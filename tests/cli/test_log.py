@@ -59,6 +59,7 @@ def test_the_json_object(loop: LoopRun) -> None:
         "branch": loop.branch,
         "metadata_ref": loop.meta,
         "forked_from": None,
+        "parent": None,
         "checkpoints": [
             {
                 "ordinal": position + 1,
