@@ -130,6 +130,12 @@ def find_target(
     commit = commit_of(text)
     if commit is not None:
         entry = entry_of(commit)
+        if entry is start and not commit.startswith(text.lower()):
+            # `HEAD` and `main` mean the user's checkout, which is where most runs began.
+            raise UserError(
+                f"'{text}' is where the run began, not one of its checkpoints",
+                hint="@0 is the state before the first node",
+            )
         if entry is None:
             raise UserError(f"commit '{text}' is not one of the run", hint="git wf log lists them")
         return entry

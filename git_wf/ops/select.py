@@ -30,7 +30,7 @@ class Selected:
     def entry(self, project: Project, default: str) -> Entry:
         """The checkpoint that the target names; without one, what `default` names."""
         return find_target(
-            self.target or default,
+            default if self.target is None else self.target,
             self.timeline.entries,
             self.timeline.start,
             lambda text: _commit_of(project, text),
@@ -66,6 +66,8 @@ def recorded_graph(record: Mapping[str, Any]) -> Graph:
 
 def select(project: Project, words: Sequence[str]) -> Selected:
     """`[RUN] [TARGET]`. Raises `UserError` where both readings of a word fit."""
+    if "" in words:
+        raise UserError("an empty word names neither a run nor a target")
     known = project.store.refs()
     if len(words) > 1:
         refs, target = find_run(project, words[0], known), words[1]

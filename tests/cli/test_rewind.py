@@ -276,3 +276,23 @@ def test_an_operation_has_an_id_of_its_own(loop: LoopRun) -> None:
     loop.wf.ok("resume")
     loop.wf.ok("rewind", "@2")
     assert len(ref_list(loop, "refs/wf/old")) == 2
+
+
+def test_an_empty_word_moves_nothing(loop: LoopRun, repo: Path) -> None:
+    before = git("for-each-ref", cwd=repo)
+    told = "error: an empty word names neither a run nor a target\n"
+    loop.wf.fails(128, ["rewind", ""], told)
+    loop.wf.fails(128, ["rewind", loop.run, ""], told)
+    assert git("for-each-ref", cwd=repo) == before
+
+
+@pytest.mark.parametrize("word", ["HEAD", "main", "@"])
+def test_where_the_user_stands_is_no_target(loop: LoopRun, repo: Path, word: str) -> None:
+    before = git("for-each-ref", cwd=repo)
+    loop.wf.fails(
+        128,
+        ["rewind", word],
+        f"error: '{word}' is where the run began, not one of its checkpoints\n"
+        "hint: @0 is the state before the first node\n",
+    )
+    assert git("for-each-ref", cwd=repo) == before

@@ -109,7 +109,7 @@ def test_the_json_object_of_the_start(loop: LoopRun) -> None:
 TARGETS = [
     ("", 6), ("plan", 4), ("plan@1", 1), ("plan@2", 4), ("check@01", 3), ("@0", 0), ("@6", 6),
     ("@05", 5), ("0", 6), ("1", 5), ("00006", 0), ("work", 5), ("COMMIT4", 4), ("COMMIT0", 0),
-    ("META2", 2), ("META0", 0), ("wf/run/RUN~2", 4), ("main", 0), ("HEAD", 0), ("@", 0),
+    ("META2", 2), ("META0", 0), ("wf/run/RUN~2", 4),
     ("wf/meta/RUN~1", 6),
 ]  # fmt: skip
 
