@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from git_wf.core.clock import git_date, milliseconds, rfc3339
+from git_wf.core.clock import duration_text, git_date, milliseconds, rfc3339
 
 UTC = timezone.utc
 
@@ -27,3 +27,14 @@ def test_moments(moment: datetime, record: str, number: int, date: str) -> None:
 
 def test_a_moment_without_a_zone_is_told_as_utc() -> None:
     assert git_date(datetime(2026, 1, 1)).endswith(" +0000")
+
+
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [
+        (0, "0ms"), (999, "999ms"), (1000, "1.0s"), (59_900, "59.9s"), (60_000, "1m00s"),
+        (3_599_999, "59m59s"), (3_600_000, "1h00m"), (360_000_000, "100h00m"),
+    ],
+)  # fmt: skip
+def test_durations(length: int, told: str) -> None:
+    assert duration_text(length) == told

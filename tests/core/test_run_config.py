@@ -103,6 +103,14 @@ def test_wrong_types(data: dict[str, Any], message: str) -> None:
          "'agents.me': prompt is 'stdin', output is 'text' or 'json'", ()),
         ({"agents": {"me": {"command": ["x"], "output": "xml"}}},
          "'agents.me': prompt is 'stdin', output is 'text' or 'json'", ()),
+        ({"run": {"prepare": {"steps": [{"script": "a"}, {"script": " "}]}}},
+         "'run.prepare.steps[1].script' is empty", ()),
+        ({"run": {"prepare": {"steps": [{"script": "a", "timeout": "soon"}]}}},
+         "'run.prepare.steps[0].timeout': 'soon' is not a duration", ()),
+        ({"run": {"env": {"A": {"from": "{{ env.A }}", "secret": True},
+                          "T": {"from": "in the open", "secret": True}}}},
+         "'run.env.T' is a secret that stands in the file",
+         ('T = { from = "{{ env.T }}", secret = true } reads it from the environment',)),
     ],
 )  # fmt: skip
 def test_values_that_are_none(data: dict[str, Any], message: str, hints: tuple[str, ...]) -> None:

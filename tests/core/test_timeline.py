@@ -23,9 +23,13 @@ ENTRIES = [
 
 def find(text: str, entries: list[Entry] = ENTRIES) -> Entry:
     by_commit = {one.commit: one for one in [START, *entries]}
-    known = {"c2", "b0", "elsewhere", "c1"}
+    known = {"c2": "c2", "b0": "b0", "elsewhere": "elsewhere", "c1": "c1", "main": "b0"}
     return find_target(
-        text, entries, START, lambda word: Oid(word) if word in known else None, by_commit.get
+        text,
+        entries,
+        START,
+        lambda word: Oid(known[word]) if word in known else None,
+        by_commit.get,
     )
 
 
@@ -54,6 +58,8 @@ def test_targets(text: str, ordinal: int) -> None:
         ("zzz", "no node, ordinal or commit 'zzz' in the timeline", "git wf log lists them"),
         ("zzz@1", "no node, ordinal or commit 'zzz' in the timeline", "git wf log lists them"),
         ("000006", "no node, ordinal or commit '000006' in the timeline", "git wf log lists them"),
+        ("main", "'main' is where the run began, not one of its checkpoints",
+         "@0 is the state before the first node"),
         ("elsewhere", "commit 'elsewhere' is not one of the run", "git wf log lists them"),
     ],
 )  # fmt: skip
