@@ -20,7 +20,8 @@ from git_wf.engine.loop import Conclusion, Run, walk
 from git_wf.engine.recorder import Recorded
 from tests.stub_agent import write_stub_agent
 
-RUN_ID = "01JKXYZ0000000000000000000"
+# Of this process: what is left of a run is found, and ended, by its id.
+RUN_ID = f"01JKXYZ{os.getpid():019d}"
 ENDS = "start [shape=Mdiamond] exit [shape=Msquare]"
 
 

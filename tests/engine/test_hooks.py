@@ -8,6 +8,7 @@ import pytest
 
 from git_wf.engine.hooks import EVENTS, read_hooks
 from git_wf.errors import UserError
+from tests.engine.conftest import RUN_ID
 
 ONE = 'a [script="true"] start -> a -> exit'
 
@@ -50,7 +51,7 @@ def test_what_hooks_are_told(play_hooked, blocking):
     ]  # fmt: skip
     assert start == {
         "event": "stage_start",
-        "run_id": "01JKXYZ0000000000000000000",
+        "run_id": RUN_ID,
         "workflow": "G",
         "goal": "",
         "work_dir": str(walked.recorder.work_dir),
@@ -222,7 +223,7 @@ def test_what_the_environment_of_a_hook_says(play_hooked):
     assert (walked.recorder.work_dir / "env").read_text().splitlines() == [
         "GIT_WF_HOOK=stage_start",
         "GIT_WF_NODE=a",
-        "GIT_WF_RUN_ID=01JKXYZ0000000000000000000",
+        f"GIT_WF_RUN_ID={RUN_ID}",
         "GIT_WF_VISIT=1",
     ]
     assert json.loads((walked.recorder.work_dir / "c").read_text())["current_node"] == "a"

@@ -9,8 +9,8 @@ from git_wf.core.checkpoint import Checkpoint, dump_json
 from git_wf.engine.process import is_alive
 from git_wf.engine.recorder import Recorded
 from git_wf.errors import Conflict, GitFailed, StateUnreadable
+from tests.engine.conftest import RUN_ID
 
-RUN_ID = "01JKXYZ0000000000000000000"
 TIME = "2026-01-02T03:04:05.000000Z"
 
 

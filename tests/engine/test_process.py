@@ -24,7 +24,7 @@ from git_wf.engine.process import (
 needs_proc = pytest.mark.skipif(
     not Path("/proc").is_dir(), reason="the system does not show environments of processes"
 )
-MARKS = {"GIT_WF_RUN_ID": "run-of-test-process"}
+MARKS = {"GIT_WF_RUN_ID": f"run-of-test-process-{os.getpid()}"}
 
 
 def run_script(tmp_path, script, *, watch=None, redaction=None, show=None, **fields) -> Ended:

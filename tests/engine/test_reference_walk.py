@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from git_wf.core.dot import parse
 from git_wf.engine import plugins
 from git_wf.engine.loop import Run, walk
-from tests.engine.conftest import FakeClock, MemoryRecorder
+from tests.engine.conftest import RUN_ID, FakeClock, MemoryRecorder
 
 HANDLER = """\
 import json
@@ -296,7 +296,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def visited(flow: Flow, place: Path) -> tuple[str, list[str]]:
     """The end that the engine comes to, and what it visited."""
     events: list[dict[str, Any]] = []
-    run = Run("01JKXYZ0000000000000000000", parse(flow.dot(), "flow.dot"))
+    run = Run(RUN_ID, parse(flow.dot(), "flow.dot"))
     conclusion = walk(
         run, None, MemoryRecorder(place), events.append, FakeClock(),
         cancel=threading.Event(), draw=lambda: 0.5,

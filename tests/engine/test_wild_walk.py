@@ -23,7 +23,7 @@ from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run, walk
 from git_wf.engine.people import People
 from tests.core.test_wild_workflows import ACCEPTED_ROWS, INDEX, read
-from tests.engine.conftest import FakeClock
+from tests.engine.conftest import RUN_ID, FakeClock
 from tests.engine.kinds.test_parallel import BranchingRecorder
 
 pytestmark = pytest.mark.skipif(
@@ -120,7 +120,7 @@ def walk_graph(graph: Graph, answers: dict[str, Any], place: Path) -> Conclusion
         (said / node).write_text(answer if isinstance(answer, str) else json.dumps(answer))
     config = {"agents": {"stand-in": {"command": [os.fspath(program)]}}}
     env = {**os.environ, "ANSWERS": os.fspath(said)}
-    run = Run("01JKXYZ0000000000000000000", stand_in(graph, answers), config=config, env=env)
+    run = Run(RUN_ID, stand_in(graph, answers), config=config, env=env)
     return walk(
         run, None, BranchingRecorder(place / "run"), lambda event: None, FakeClock(),
         people=People(auto_approve=True), cancel=threading.Event(), draw=lambda: 0.5,
