@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from git_wf.core.clock import milliseconds
@@ -69,7 +70,7 @@ def held_run(project: Project, run: str, *, only_ask: bool = False) -> Iterator[
     """
     if only_ask:
         if project.store.is_live(run):
-            raise _held_elsewhere(project, run)
+            raise held_elsewhere(run, project.store.lock_path(run))
         yield
         return
     lock = take_run_lock(project, run)
@@ -82,13 +83,14 @@ def held_run(project: Project, run: str, *, only_ask: bool = False) -> Iterator[
 def take_run_lock(project: Project, run: str) -> Lock:
     lock = Lock(project.store.lock_path(run), this_process())
     if not lock.acquire(LOCK_PATIENCE):
-        raise _held_elsewhere(project, run)
+        raise held_elsewhere(run, project.store.lock_path(run))
     return lock
 
 
-def _held_elsewhere(project: Project, run: str) -> Conflict:
+def held_elsewhere(run: str, lock: Path) -> Conflict:
+    """What those are told who come too late for a run's lock."""
     return Conflict(
-        f"run {run} is going on: {holder(project.store.lock_path(run))} holds it",
+        f"run {run} is going on: {holder(lock)} holds it",
         hint="wait until it has ended, or end it with Ctrl-C there",
     )
 

@@ -74,7 +74,7 @@ def read_events(run_dir: Path) -> Iterator[Event]:
         text = (run_dir / "events.jsonl").read_text("utf-8", "replace")
     except OSError:
         return
-    for line in text.splitlines():
+    for line in text.split("\n"):  # JSON keeps other line ends as they are
         try:
             event = json.loads(line)
         except ValueError:

@@ -25,7 +25,7 @@ from git_wf.engine.backends import missing_backends
 from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run
 from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
-from git_wf.ops.change import this_process
+from git_wf.ops.change import LOCK_PATIENCE, held_elsewhere, this_process
 from git_wf.ops.dirty import Base
 from git_wf.ops.journal import Event, Journal
 from git_wf.ops.project import (
@@ -34,7 +34,7 @@ from git_wf.ops.project import (
 from git_wf.ops.workflow import Workflow
 from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
-from git_wf.store.files import Lock, holder, make_directory, write_atomic
+from git_wf.store.files import Lock, make_directory, write_atomic
 from git_wf.store.recorder import RunState, start_run
 from git_wf.store.repo import scrubbed_env
 from git_wf.store.rescue import Rescue, rescue_worktree
@@ -361,6 +361,6 @@ def _maintain(project: Project) -> None:
 
 def take_directory_lock(run_dir: Path, run_id: str) -> Lock:
     lock = Lock(make_directory(run_dir) / "lock", this_process())
-    if not lock.acquire(0.3):
-        raise UserError(f"run {run_id} is going on: {holder(run_dir / 'lock')} holds it")
+    if not lock.acquire(LOCK_PATIENCE):
+        raise held_elsewhere(run_id, lock.path)
     return lock

@@ -21,7 +21,7 @@ from git_wf.core.names import Oid, RefName, RunId, operation_id, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
-from git_wf.errors import Conflict, StateUnreadable, UserError, WorkflowInvalid
+from git_wf.errors import Conflict, GitFailed, StateUnreadable, UserError, WorkflowInvalid
 from git_wf.ops.change import held_run, refuse_users_checkout
 from git_wf.ops.child_files import recorded_children
 from git_wf.ops.children import OpenRun, RunChildren, in_turn
@@ -63,7 +63,7 @@ from git_wf.store.excludes import Excludes
 from git_wf.store.files import make_directory, write_atomic
 from git_wf.store.packs import release_stale_keeps
 from git_wf.store.processes import end_processes, leftover_processes
-from git_wf.store.recorder import RunState
+from git_wf.store.recorder import PENDING_KEY, RunState
 from git_wf.store.refs import RefUpdate, move_refs, remove_stale_locks
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.runs import RunRefs, StoredRun, Timeline
@@ -71,10 +71,12 @@ from git_wf.store.staging import restore_tracked
 from git_wf.store.worktree import (
     Slot,
     attach,
+    find_worktree,
     git_dir_of,
     head_state,
     reconcile_head,
     reopen_slot,
+    slots_of,
     take_slot,
 )
 
@@ -89,14 +91,10 @@ class _Found:
     timeline: Timeline
     prepared: Prepared
     excludes: Excludes
+    last_commit: Oid  # the run commit of the last checkpoint, or the base
+    last_metadata: Oid | None  # the metadata commit that recorded it
     notices: list[Notice] = field(default_factory=list)
     is_reopened: bool = False  # its worktree was still there
-
-    @property
-    def last_commit(self) -> Oid:
-        """The last recorded run commit, or the base."""
-        entries = self.timeline.entries
-        return (entries[-1].commit if entries else None) or self.run.base
 
     def note(self, code: str, message: str) -> None:
         self.notices.append((code, message))
@@ -176,13 +174,12 @@ def _open(project: Project, found: _Found, people: People, listen: Listener) -> 
     live, checkpoint = _reconcile(project, found, listen)
     for code, message in found.notices:
         live.notice(code, message)
-    metadata = _metadata_of(found, live, checkpoint)
     return OpenRun(
         live,
         found.prepared,
         people,
         checkpoint,
-        Recorded(live.recorder.state.run_tip, metadata),
+        Recorded(found.last_commit, found.last_metadata),
         checkpoint is not None and _was_prepared(found, live.recorder),
     )
 
@@ -246,11 +243,6 @@ def _read_run(project: Project, refs: RunRefs) -> _Found:
             f"run {run.run_id} has ended: {run.conclusion.get('status')}",
             hint=f"git wf rewind {run.run_id} && git wf resume {run.run_id}",
         )
-    if refs.run_tip is None:
-        raise StateUnreadable(
-            f"run {run.run_id} has no run branch",
-            hint=f"fetch it: git fetch REMOTE {project.settings.names.short_branch(run.run_id)}",
-        )
     text = project.store.read_bytes(run.tree, "graph.dot")
     if text is None:
         raise StateUnreadable(f"run {run.run_id} has no graph.dot in its metadata")
@@ -259,7 +251,41 @@ def _read_run(project: Project, refs: RunRefs) -> _Found:
     prepared = _prepared(run.record, text, origin, project.host.env, children)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     refuse_users_checkout(project, run.run_id)
-    return _Found(run, project.store.timeline(run), prepared, excludes)
+    timeline = project.store.timeline(run)
+    last_commit, last_metadata = _last_recorded(project, run, timeline)
+    return _Found(run, timeline, prepared, excludes, last_commit, last_metadata)
+
+
+def _last_recorded(project: Project, run: StoredRun, timeline: Timeline) -> tuple[Oid, Oid | None]:
+    """The run commit and the metadata commit of the checkpoint that a resumption builds on.
+
+    Where the run branch is ahead of the metadata, both are of its last checkpoint. Where it is
+    gone, or somebody moved it back, the commit is found by what the metadata says of it.
+    """
+    entry = timeline.entries[-1] if timeline.entries else None
+    metadata = project.store.last_metadata(run)
+    named = entry.metadata_commit if entry else None
+    if entry and entry.commit and named and (named == metadata or _is_ahead(project, run, named)):
+        return entry.commit, named
+    if metadata is None:
+        return run.base, None
+    found = next((one.commit for one in timeline.entries if one.metadata_commit == metadata), None)
+    found = found or project.store.rebuilt_commit(run, metadata)
+    if found is None:
+        branch = project.settings.names.short_branch(run.run_id)
+        raise StateUnreadable(
+            f"run {run.run_id} has no run branch"
+            if run.refs.run_tip is None
+            else f"the branch of run {run.run_id} lacks its last checkpoint, whose commit is gone",
+            hint=f"fetch it: git fetch REMOTE {branch}",
+        )
+    return found, metadata
+
+
+def _is_ahead(project: Project, run: StoredRun, metadata: Oid) -> bool:
+    """Whether the run branch names a metadata commit that the metadata ref has not reached."""
+    assert run.refs.meta_tip is not None
+    return not project.repo.is_ancestor(metadata, run.refs.meta_tip)
 
 
 def _prepared(
@@ -307,31 +333,34 @@ def _reconcile(
     run_dir = make_directory(project.run_dir(found.run.run_id))
     _end_leftovers(project, found)
     release_stale_keeps(project.repo)
-    known = _recorded_worktree(run_dir)
+    known = _recorded_worktree(project, found, run_dir)
     _remove_locks(project, found, known)
     _join_refs(project, found, moment)
     slot = _reopened(project, found, known)
+    found.is_reopened = slot is not None
     checkpoint = found.run.checkpoint
-    pending = _pending_checkpoint(project, found, run_dir) if slot is not None else None
+    pending = _pending_checkpoint(project, found, run_dir)
     started = _started_visit(run_dir)
     can_finish = pending is not None and started in (None, _visit_of(pending))
-    found.is_reopened = slot is not None
-    if slot is None:
-        slot = _new_slot(project, found)
-    elif not can_finish:
-        _clean_slot(project, found, slot, moment, _is_half_done(started, checkpoint, run_dir))
+    if slot is None or not can_finish:
+        can_finish = False
+        if pending is not None:
+            _name_repeated(found, run_dir)
+        half_done = _is_half_done(started, checkpoint)
+        slot = _clean_slot(project, found, slot, moment, half_done)
     try:
-        if pending is not None and not can_finish:
-            name = visit_name(pending.current_node, pending.visit)
-            found.note("visit_repeated", f"{name} had ended but was not recorded: it runs again")
         write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
         live = _live(project, found, slot, listen)
+    except BaseException:
+        slot.lock.release()
+        raise
+    try:
         live.recorder.note("resume", Where=socket.gethostname())
         if can_finish and pending is not None:
             checkpoint = _finish_cycle(live, found, pending, run_dir)
         return live, _joined(project, found, checkpoint, run_dir)
     except BaseException:
-        slot.lock.release()
+        live.close()
         raise
 
 
@@ -353,11 +382,15 @@ def _end_leftovers(project: Project, found: _Found) -> None:
         found.note("leftover_processes", f"process {process.pid} cannot be ended")
 
 
-def _recorded_worktree(run_dir: Path) -> Path | None:
+def _recorded_worktree(project: Project, found: _Found, run_dir: Path) -> Path | None:
+    """The worktree that the run was left in, by its run directory; without one, as git knows it."""
     try:
         return Path(os.fsdecode((run_dir / "worktree").read_bytes().removesuffix(b"\n")))
     except OSError:
-        return None
+        run = found.run.run_id
+        branch = project.settings.names.run_branch(run)
+        ours = [one.path for one in find_worktree(project.repo, branch, project.state_dir)]
+        return next(iter([*ours, *slots_of(project.repo, run)]), None)
 
 
 def _remove_locks(project: Project, found: _Found, worktree: Path | None) -> None:
@@ -410,13 +443,6 @@ def _reopened(project: Project, found: _Found, known: Path | None) -> Slot | Non
     return slot
 
 
-def _new_slot(project: Project, found: _Found) -> Slot:
-    assert found.run.refs.run_tip is not None
-    slot = take_slot(project.repo, project.state_dir, found.run.refs.run_tip, found.run.run_id)
-    attach(slot, project.settings.names.run_branch(found.run.run_id))
-    return slot
-
-
 def _visit_of(checkpoint: Checkpoint) -> tuple[str, int]:
     return checkpoint.current_node, checkpoint.visit
 
@@ -448,17 +474,38 @@ def _prepared_in(run_dir: Path) -> str:
     return prepared
 
 
-def _is_half_done(
-    started: tuple[str, int] | None, checkpoint: Checkpoint | None, run_dir: Path
-) -> bool:
+def _is_half_done(started: tuple[str, int] | None, checkpoint: Checkpoint | None) -> bool:
     """Whether a visit was started after the last checkpoint that git has."""
     if started is None:
         return False
     return checkpoint is None or started != _visit_of(checkpoint)
 
 
+def _name_repeated(found: _Found, run_dir: Path) -> None:
+    """Says which visits had ended since the last checkpoint that git has: they run again."""
+    checkpoint = found.run.checkpoint
+    ended: list[tuple[str, int]] = []
+    for event in read_events(run_dir):
+        kind = event.get("event")
+        if event.get("parallel_branch"):
+            continue
+        if kind in ("stage_completed", "stage_failed"):
+            ended.append((str(event.get("node")), int(event.get("visit") or 0)))
+        elif kind in ("checkpoint_saved", "run_started"):
+            ended.clear()
+    names = [
+        visit_name(*visit) for visit in ended if not checkpoint or visit != _visit_of(checkpoint)
+    ]
+    if names:
+        had, they, run = ("was", "it", "runs") if len(names) == 1 else ("were", "they", "run")
+        found.note(
+            "visit_repeated",
+            f"{', '.join(names)} had ended but {had} not recorded: {they} {run} again",
+        )
+
+
 def _pending_checkpoint(project: Project, found: _Found, run_dir: Path) -> Checkpoint | None:
-    """A checkpoint that is on disk and, by its own word, follows the one that git has."""
+    """A checkpoint that is on disk and, by its own word, builds on what git has."""
     try:
         disk = read_disk_checkpoint(run_dir / "checkpoint.json")
     except StateUnreadable as err:
@@ -467,70 +514,88 @@ def _pending_checkpoint(project: Project, found: _Found, run_dir: Path) -> Check
     if disk is None or disk.run_id != found.run.run_id or disk.git_commit_sha is not None:
         return None
     before = found.run.checkpoint
+    builds_on = disk.extra.pop(PENDING_KEY, None)
     if disk.ordinal != (before.ordinal if before else 0) + 1:
         return None
-    named = (disk.previous or {}).get("metadata_commit")
-    return disk if named == _last_checkpoint_commit(project, found) else None
+    return disk if _is_unchanged_since(project, found, builds_on) else None
 
 
-def _last_checkpoint_commit(project: Project, found: _Found) -> Oid | None:
-    """The metadata commit of the last checkpoint, if only resumes came after it."""
+def _is_unchanged_since(project: Project, found: _Found, metadata: str | None) -> bool:
+    """Whether the metadata ref is at a commit, or only resumptions came after it."""
     reader, tip = project.store.reader, found.run.refs.meta_tip
-    while tip is not None:
+    while tip is not None and tip != metadata:
         commit = reader.read_commit(tip)
         subject = commit.message.split("\n", 1)[0]
-        if subject.startswith("checkpoint "):
-            return tip
         if subject != "resume" and not subject.startswith("wait "):
-            return None
+            return False
         tip = commit.parents[0] if commit.parents else None
-    return None
+    return tip is not None
 
 
 def _clean_slot(
-    project: Project, found: _Found, slot: Slot, moment: datetime, half_done: bool
-) -> None:
-    """Keeps what the worktree holds under rescue refs, then makes it what was recorded last."""
-    names, run = project.settings.names, found.run
+    project: Project, found: _Found, slot: Slot | None, moment: datetime, half_done: bool
+) -> Slot:
+    """A worktree that is as it was recorded last; what was not recorded is kept by rescue refs."""
+    names, run, last = project.settings.names, found.run, found.last_commit
+    branch, tip = names.run_branch(run.run_id), run.refs.run_tip
+    parent = tip or last
+    aside: list[tuple[str, Oid]] = []
+    if slot is not None:
+        parent, tip, aside = _rescue_slot(project, found, slot, moment)
+    elif not project.repo.is_ancestor(last, parent):
+        parent, aside = last, [("the run branch", parent)]
+    if half_done:  # a node that runs again starts from where it started
+        aside += [("HEAD", parent), ("the run branch", tip or last)]
+        parent = last
+    _set_aside(project, found, aside, moment)
+    if tip != parent:
+        reason = f"{names.namespace}: resume"
+        env = project.identity.env(moment)
+        move_refs(project.repo, [RefUpdate(branch, parent, tip)], reason, env)
+        found.run = project.store.load(RunRefs(run.run_id, parent, run.refs.meta_tip))
+    if slot is None:
+        slot = take_slot(project.repo, project.state_dir, parent, run.run_id)
+        attach(slot, branch)
+        return slot
+    attach(slot, branch)
+    for path in restore_tracked(slot.repo, found.excludes):
+        found.note("not_restored", f"'{path}' could not be restored")
+    return slot
+
+
+def _rescue_slot(
+    project: Project, found: _Found, slot: Slot, moment: datetime
+) -> tuple[Oid, Oid | None, list[tuple[str, Oid]]]:
+    """Keeps what a worktree holds, and brings its HEAD back.
+
+    Returns what the next run commit builds on, where the run branch is, and what would be lost.
+    """
+    names, run, last = project.settings.names, found.run, found.last_commit
     branch = names.run_branch(run.run_id)
-    last = found.last_commit
+    try:
+        parent = head_state(slot).commit or last
+    except GitFailed:  # a node broke the git directory: mended before anything is read from it
+        parent = reconcile_head(slot, branch, last).parent
     rescue = operation_id(milliseconds(moment), "rescue", run.run_id, last)
     ref = names.rescue_ref(run.run_id, rescue)
-    reconcile = head_state(slot)
-    parent = reconcile.commit or last
     kept = rescue_worktree(
         slot.repo, names, Rescue(ref, parent, run.run_id), project.identity, moment
     )
     if kept is not None:
         found.note("rescued", f"unrecorded changes in the worktree are kept at {ref}")
     head = reconcile_head(slot, branch, last)
-    aside = list(head.set_aside)
-    if half_done:  # a node that runs again starts from where it started
-        aside += [
-            (what, oid)
-            for what, oid in (("HEAD", head.parent), ("the run branch", head.branch_tip))
-            if oid not in (None, last) and oid not in (known for _, known in aside)
-            for oid in (Oid(oid or ""),)
-        ]
-    _set_aside(project, found, aside, moment)
-    target = last if half_done else head.parent
-    tip = head.branch_tip
-    if tip != target:
-        reason = f"{names.namespace}: resume"
-        env = project.identity.env(moment)
-        move_refs(project.repo, [RefUpdate(branch, target, tip)], reason, env)
-        found.run = project.store.load(RunRefs(run.run_id, target, found.run.refs.meta_tip))
-    attach(slot, branch)
-    for path in restore_tracked(slot.repo, found.excludes):
-        found.note("not_restored", f"'{path}' could not be restored")
+    return head.parent, head.branch_tip, list(head.set_aside)
 
 
 def _set_aside(
     project: Project, found: _Found, aside: list[tuple[str, Oid]], moment: datetime
 ) -> None:
+    """Keeps commits by rescue refs, each once, unless the last recorded one has them anyway."""
     names, run = project.settings.names, found.run.run_id
-    updates = []
+    updates: list[RefUpdate] = []
     for what, oid in aside:
+        if oid in [one.new for one in updates] or project.repo.is_ancestor(oid, found.last_commit):
+            continue
         rescue = operation_id(milliseconds(moment), "set aside", run, oid)
         ref = RefName(names.rescue_ref(run, rescue))
         updates.append(RefUpdate(ref, oid, None))
@@ -548,6 +613,9 @@ def _finish_cycle(live: LiveRun, found: _Found, pending: Checkpoint, run_dir: Pa
     notes = (outcome.notes if outcome else "") or failure
     recorded = live.recorder.record_in_git(pending, artifacts, notes)
     pending.git_commit_sha = recorded.commit
+    found.last_commit = live.recorder.state.run_tip
+    found.last_metadata = live.recorder.state.meta_tip
+    found.notices += recorded.notices
     found.note(
         "cycle_finished",
         f"{visit_name(pending.current_node, pending.visit)} had ended: its checkpoint is recorded",
@@ -576,16 +644,6 @@ def _artifact(stored: Mapping[str, bytes], key: str) -> bytes:
     return stored[key]
 
 
-def _metadata_of(found: _Found, live: LiveRun, checkpoint: Checkpoint | None) -> Oid | None:
-    """The metadata commit that the next checkpoint names as the previous one's."""
-    if checkpoint is None:
-        return None
-    if checkpoint is not found.run.checkpoint:
-        return live.recorder.state.meta_tip
-    entries = found.timeline.entries
-    return entries[-1].metadata_commit if entries else None
-
-
 # By the older names.
 
 
@@ -601,7 +659,7 @@ def resume_from_file(
         path = path / "checkpoint.json"
     checkpoint = read_disk_checkpoint(path)
     if _is_in_place(path.parent):
-        return _resume_in_place(host, path.parent, checkpoint, options.answering, listen, cancel)
+        return _resume_in_place(host, path.parent, options.answering, listen, cancel)
     if checkpoint is None:
         raise UserError(f"no file '{path}'", hint="git wf resume RUN needs no file")
     project = open_project(host)
@@ -639,13 +697,28 @@ def _in_place_record(run_dir: Path) -> dict[str, Any] | None:
 def _resume_in_place(
     host: Host,
     run_dir: Path,
-    checkpoint: Checkpoint | None,
     answering: Answering,
     listen: Listener,
     cancel: threading.Event,
 ) -> Ended:
     record = _in_place_record(run_dir) or {}
+    lock = take_directory_lock(run_dir, str(record.get("run_id")))
+    try:
+        return _walk_in_place(host, run_dir, record, answering, listen, cancel)
+    finally:
+        lock.release()
+
+
+def _walk_in_place(
+    host: Host,
+    run_dir: Path,
+    record: Mapping[str, Any],
+    answering: Answering,
+    listen: Listener,
+    cancel: threading.Event,
+) -> Ended:
     run_id = str(record.get("run_id"))
+    checkpoint = read_disk_checkpoint(run_dir / "checkpoint.json")
     conclusion_path = run_dir / "conclusion.json"
     if conclusion_path.exists():
         ended = load_json(conclusion_path.read_bytes(), str(conclusion_path))
@@ -670,7 +743,6 @@ def _resume_in_place(
         checkpoint.context_values = join_artifacts(
             checkpoint.context_values, lambda key: _artifact(artifacts, key)
         )
-    lock = take_directory_lock(run_dir, run_id)
     journal = Journal(run_dir, listen)
     try:
         end_processes(leftover_processes(run_id), host.clock)
@@ -683,7 +755,6 @@ def _resume_in_place(
         write_atomic(conclusion_path, dump_json(conclusion_record(conclusion)))
     finally:
         journal.close()
-        lock.release()
     return Ended(run_id, conclusion, run_dir=run_dir)
 
 

@@ -31,6 +31,8 @@ from git_wf.store.worktree import Slot, attach, reconcile_head
 MAX_TRACE_FILE = 512 * 1024
 CONSOLIDATE_EVERY = 50
 FILE, DIRECTORY = "100644", "40000"
+# In the disk copy of an unrecorded checkpoint: the metadata tip that it builds on.
+PENDING_KEY = "pending_on"
 _NOTHING = Oid("")  # not made yet
 
 
@@ -192,7 +194,11 @@ class GitRecorder:
             if not path.exists() or path.read_bytes() != data:
                 write_atomic(path, data, durable=self._durable)
         unrecorded = replace(
-            checkpoint, git_commit_sha=None, git_tree_sha=None, git_parent_sha=None
+            checkpoint,
+            git_commit_sha=None,
+            git_tree_sha=None,
+            git_parent_sha=None,
+            extra={**checkpoint.extra, PENDING_KEY: self.state.meta_tip},
         )
         self._write_checkpoint(unrecorded)
 

@@ -17,11 +17,24 @@ from git_wf.core.clock import rfc3339
 from git_wf.core.names import Names, Oid, RefName, RunId, is_run_id, visit_name
 from git_wf.core.outcome import normal_status
 from git_wf.core.timeline import Entry
-from git_wf.core.trailers import RunCommitFields, parse_trailers, run_commit_fields
+from git_wf.core.trailers import (
+    RunCommitFields,
+    parse_trailers,
+    run_commit_fields,
+    run_commit_message,
+)
 from git_wf.errors import StateUnreadable
 from git_wf.store.files import is_locked
+from git_wf.store.objects import (
+    Commit,
+    ObjectReader,
+    Tree,
+    decode_commit,
+    decode_tree,
+    encode_commit,
+    hash_object,
+)
 from git_wf.store.objects import Entry as TreeEntry
-from git_wf.store.objects import ObjectReader, Tree, decode_commit, decode_tree
 from git_wf.store.refs import list_refs
 from git_wf.store.repo import Repo
 
@@ -325,6 +338,49 @@ class RunStore:
             stdin="".join(pairs).encode(),
         )  # fmt: skip
         return ChangeCounts.parse(told.decode())
+
+    def last_metadata(self, run: StoredRun) -> Oid | None:
+        """The metadata commit that recorded the checkpoint which the metadata tip has.
+
+        A rewind, fork or resume has the state of an older one; None where there is no checkpoint.
+        """
+        tip, state = run.refs.meta_tip, run.tree.get(b"checkpoint.json")
+        while tip is not None and state is not None:
+            commit = self.reader.read_commit(tip)
+            is_checkpoint = commit.message.startswith("checkpoint ")
+            if is_checkpoint and self.tree_of(tip).get(b"checkpoint.json") == state:
+                return tip
+            tip = commit.parents[0] if commit.parents else None
+        return None
+
+    def rebuilt_commit(self, run: StoredRun, metadata: Oid) -> Oid | None:
+        """The run commit of the run's checkpoint, wherever the run branch is; None: it is gone.
+
+        Its id follows from what `metadata`, which recorded the checkpoint, has.
+        """
+        checkpoint = run.checkpoint
+        assert checkpoint is not None, metadata
+        outcome = checkpoint.outcome
+        failure = outcome.failure.message if outcome and outcome.failure else ""
+        fields = RunCommitFields(
+            run=checkpoint.run_id,
+            node=checkpoint.current_node,
+            visit=checkpoint.visit,
+            status=checkpoint.status,
+            completed=len(checkpoint.completed_nodes),
+            metadata_commit=metadata,
+        )
+        notes = (outcome.notes if outcome else "") or failure
+        twin = self.reader.read_commit(metadata)  # with the same author and committer
+        commit = Commit(
+            tree=Oid(checkpoint.git_tree_sha or ""),
+            parents=(Oid(checkpoint.git_parent_sha or ""),),
+            author=twin.author,
+            committer=twin.committer,
+            message=run_commit_message(self.names, fields, notes),
+        )
+        oid = hash_object("commit", encode_commit(commit), self.repo.object_format)
+        return oid if self.reader.find(oid) is not None else None
 
     def _start(self, run: StoredRun, metadata: Mapping[Oid, _MetadataLine]) -> Entry:
         inits = [commit for commit, line in metadata.items() if line.is_init]
