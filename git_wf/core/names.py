@@ -49,6 +49,14 @@ def ulid(milliseconds: int, randomness: bytes) -> str:
     return "".join(CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
+def ulid_milliseconds(text: str) -> int:
+    """The moment of a ULID, in milliseconds since 1970."""
+    number = 0
+    for digit in text[:10]:
+        number = number << 5 | CROCKFORD.index(digit)
+    return number
+
+
 def operation_id(milliseconds: int, *seed: str) -> str:
     """The id of an operation on refs: a ULID whose random part is a digest of what it does.
 
@@ -57,6 +65,14 @@ def operation_id(milliseconds: int, *seed: str) -> str:
     """
     digest = hashlib.sha256("\0".join(seed).encode()).digest()
     return ulid(milliseconds, digest[:10])
+
+
+def run_marks(run: str, repository: str) -> dict[str, str]:
+    """The environment entries by which the processes of a run are found.
+
+    `repository` is its key: the same run can go on in two clones on one machine.
+    """
+    return {"GIT_WF_RUN_ID": run, "GIT_WF_REPOSITORY": repository}
 
 
 def visit_name(node: str, visit: int) -> str:
@@ -92,6 +108,15 @@ def folded_components(nodes: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class KeptTip:
+    """Of a ref that keeps what an operation left behind: `side` is `run` or `meta`."""
+
+    run: RunId
+    operation: str
+    side: str
+
+
+@dataclass(frozen=True)
 class Names:
     """Every ref, subject and trailer key of one namespace (`wf`, or what `wf.namespace` says)."""
 
@@ -110,6 +135,10 @@ class Names:
     @property
     def old_root(self) -> str:
         return f"refs/{self.namespace}/old"
+
+    @property
+    def archive_ref(self) -> RefName:
+        return RefName(f"refs/{self.namespace}/archive")
 
     @property
     def rescue_root(self) -> str:
@@ -139,6 +168,20 @@ class Names:
     def old_ref(self, run: str, operation: str, side: str) -> RefName:
         assert side in ("run", "meta"), side
         return RefName(f"{self.old_root}/{run}/{operation}/{side}")
+
+    def kept_tip(self, ref: str) -> KeptTip | None:
+        """What the name of a ref that keeps a tip says; None of any other ref."""
+        root = f"{self.old_root}/"
+        parts = ref[len(root) :].split("/") if ref.startswith(root) else []
+        if len(parts) != 3 or not is_run_id(parts[1]):
+            return None
+        return KeptTip(RunId(parts[0]), parts[1], parts[2])
+
+    def rescued_run(self, ref: str) -> tuple[RunId, str] | None:
+        """The run, and the id, of a rescue ref; None of any other ref."""
+        root = f"{self.rescue_root}/"
+        parts = ref[len(root) :].split("/") if ref.startswith(root) else []
+        return (RunId(parts[0]), parts[1]) if len(parts) == 2 and is_run_id(parts[1]) else None
 
     def rescue_ref(self, run: str, rescue: str) -> RefName:
         return RefName(f"{self.rescue_root}/{run}/{rescue}")

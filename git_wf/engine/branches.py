@@ -115,7 +115,7 @@ def _walk(branch: Branch, recorder: BranchRecorder) -> tuple[BranchEnd, bool]:
             conclusion = walk.walk_prepared(begin, recorder.is_prepared)
         finally:
             means.hooks.close()
-            end_processes(branch_marks(visit.run.run_id, means.branch), END_GRACE)
+            end_processes(branch_marks(visit.run, means.branch), END_GRACE)
     stopped = conclusion.status == "interrupted" and visit.watch.cancel.is_set()
     return _ended(branch, walk, conclusion, recorder.head), stopped
 

@@ -127,12 +127,13 @@ def open_hooks(
     """The hooks of a run, or of a branch of it. A dry run has none."""
     about = {"run_id": run.run_id, "workflow": run.graph.name, "goal": run.goal}
     if run.dry_run:
-        return Hooks([], about, {}, Path(), watch, redaction, announce)
+        return Hooks([], about, {}, {}, Path(), watch, redaction, announce)
     about["work_dir"] = str(recorder.work_dir)
+    marks = run.marks
     if branch:
-        about["parallel_branch"] = branch
+        about["parallel_branch"] = marks["GIT_WF_BRANCH"] = branch
     hooks = read_hooks(run.config)
-    return Hooks(hooks, about, run.env, recorder.work_dir, watch, redaction, announce)
+    return Hooks(hooks, about, run.env, marks, recorder.work_dir, watch, redaction, announce)
 
 
 class Hooks:
@@ -143,6 +144,7 @@ class Hooks:
         hooks: list[Hook],
         about: Mapping[str, Any],
         env: Mapping[str, str],
+        marks: Mapping[str, str],
         work_dir: Path,
         watch: Watch,
         redaction: Redaction,
@@ -151,6 +153,7 @@ class Hooks:
         self._hooks = hooks
         self._about = dict(about)  # what every hook is told
         self._env = env
+        self._marks = marks  # that processes of the run, or of the branch, are found by
         self._work_dir = work_dir
         self._watch = watch
         self._redaction = redaction
@@ -214,13 +217,11 @@ class Hooks:
 
     def _run(self, hook: Hook, told: Mapping[str, Any], body: bytes, place: str) -> Decision:
         marks = {
-            "GIT_WF_RUN_ID": str(told["run_id"]),
+            **self._marks,
             "GIT_WF_NODE": str(told.get("node", "")),
             "GIT_WF_VISIT": str(told.get("visit", "")),
             "GIT_WF_HOOK": hook.event,
         }
-        if "parallel_branch" in told:
-            marks["GIT_WF_BRANCH"] = str(told["parallel_branch"])
         context = self.scratch / f"{place}-context.json"
         values = json.dumps(told["context"], ensure_ascii=False, sort_keys=True)
         context.write_bytes(values.encode("utf-8", "replace"))

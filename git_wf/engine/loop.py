@@ -139,7 +139,7 @@ def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None, prepared: bo
             return _walk_with_hooks(walker, begin, prepared)
         finally:
             walker.means.hooks.close()
-            end_processes({"GIT_WF_RUN_ID": walker.run.run_id}, END_GRACE)
+            end_processes(walker.run.marks, END_GRACE)
 
 
 def _walk_with_hooks(walker: Walker, begin: str, prepared: bool) -> Conclusion:

@@ -36,7 +36,7 @@ def _run_step(run: Run, means: Means, step: Mapping[str, Any], scratch: Path) ->
         if duration is None:
             return f"'{step['timeout']}' is not a duration"
         timeout = duration.seconds
-    marks = {**branch_marks(run.run_id, means.branch), "GIT_WF_NODE": "", "GIT_WF_VISIT": ""}
+    marks = {**branch_marks(run, means.branch), "GIT_WF_NODE": "", "GIT_WF_VISIT": ""}
     argv = ["sh", "-c", step["script"]]
     program = Program(
         argv, means.recorder.work_dir, {**run.env, **marks}, marks, timeout=timeout or None

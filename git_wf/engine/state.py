@@ -13,6 +13,7 @@ from git_wf.core.children import Child, ChildStep
 from git_wf.core.clock import Clock
 from git_wf.core.context import Redaction, graph_values, recorded_updates
 from git_wf.core.graph import Edge, Graph, Node
+from git_wf.core.names import run_marks
 from git_wf.core.outcome import DETERMINISTIC, SUCCESS, Outcome
 from git_wf.core.sections import BranchPath, branch_name
 from git_wf.engine.events import Announcer
@@ -35,6 +36,12 @@ class Run:
     children: Mapping[str, Child] = field(default_factory=dict)  # by the node that runs them
     dry_run: bool = False
     started: Mapping[str, Any] = field(default_factory=dict)  # more fields of `run_started`
+    repository: str = ""  # its key: the same run can be in two clones
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The environment entries that all processes of the run are found by."""
+        return run_marks(self.run_id, self.repository)
 
 
 @dataclass(frozen=True)
@@ -354,7 +361,7 @@ class Visit:
     def marks(self) -> dict[str, str]:
         """The environment entries that the programs of this visit are found by."""
         return {
-            **branch_marks(self.run.run_id, self.means.branch),
+            **branch_marks(self.run, self.means.branch),
             "GIT_WF_NODE": self.node.id,
             "GIT_WF_VISIT": str(self.number),
         }
@@ -371,9 +378,9 @@ class Visit:
         }
 
 
-def branch_marks(run_id: str, branch: BranchPath) -> dict[str, str]:
+def branch_marks(run: Run, branch: BranchPath) -> dict[str, str]:
     """The environment entries that all programs of a run, or of one of its branches, have."""
-    marks = {"GIT_WF_RUN_ID": run_id}
+    marks = run.marks
     if branch:
         marks["GIT_WF_BRANCH"] = branch_name(branch)
     return marks

@@ -237,14 +237,19 @@ def open_live(
         prepared,
         state.run_id,
         {"base": state.run_tip, "branch": branch, "worktree": str(slot.path)},
+        project.repo.key,
     )
     return LiveRun(project, recorder, slot, Journal(run_dir, listen), engine_run)
 
 
 def engine_view(
-    prepared: Prepared, run_id: str, started: Mapping[str, Any], dry: bool = False
+    prepared: Prepared,
+    run_id: str,
+    started: Mapping[str, Any],
+    repository: str,
+    dry: bool = False,
 ) -> Run:
-    """The run as the engine knows it."""
+    """The run as the engine knows it. `repository` is the key of its state directory."""
     return Run(
         run_id=run_id,
         graph=prepared.workflow.graph,
@@ -255,6 +260,7 @@ def engine_view(
         children=prepared.workflow.children,
         dry_run=dry,
         started=started,
+        repository=repository,
     )
 
 

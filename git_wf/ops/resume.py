@@ -17,7 +17,7 @@ from git_wf.core.clock import milliseconds
 from git_wf.core.context import join_artifacts
 from git_wf.core.dot import parse
 from git_wf.core.graph import Graph
-from git_wf.core.names import Oid, RefName, RunId, operation_id, visit_name
+from git_wf.core.names import Oid, RefName, RunId, operation_id, run_marks, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
@@ -373,7 +373,7 @@ def _live(project: Project, found: _Found, slot: Slot, listen: Listener) -> Live
 
 def _end_leftovers(project: Project, found: _Found) -> None:
     """A node's processes can outlive a killed engine: they must not write any more."""
-    left = leftover_processes(found.run.run_id)
+    left = leftover_processes(run_marks(found.run.run_id, project.repo.key))
     if not left:
         return
     alive = end_processes(left, project.host.clock)
@@ -745,8 +745,9 @@ def _walk_in_place(
         )
     journal = Journal(run_dir, listen)
     try:
-        end_processes(leftover_processes(run_id), host.clock)
-        engine_run = engine_view(prepared, run_id, {"worktree": str(top)})
+        repository = str(record.get("repository") or "")
+        engine_run = engine_view(prepared, run_id, {"worktree": str(top)}, repository)
+        end_processes(leftover_processes(engine_run.marks), host.clock)
         conclusion = walk(
             engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
             cancel=cancel, secrets=prepared.secrets, people=people,

@@ -22,7 +22,7 @@ from git_wf.core.names import (
 from git_wf.core.sections import PARALLEL
 from git_wf.core.settings import read_settings
 from git_wf.core.templates import TemplateError, render
-from git_wf.engine.loop import walk
+from git_wf.engine.loop import Run, walk
 from git_wf.errors import UserError
 from git_wf.ops.change import take_run_lock
 from git_wf.ops.children import RunChildren, in_turn
@@ -266,8 +266,9 @@ def _run_outside_git(
     if not options.dry_run:
         refuse_worktrees(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock)
-    engine_run = engine_view(prepared, run_id, {"worktree": str(top)}, dry=options.dry_run)
     state_dir = in_place_directory(host, repo, top)
+    started = {"worktree": str(top)}
+    engine_run = engine_view(prepared, run_id, started, state_dir.name, dry=options.dry_run)
     run_dir = state_dir / "runs" / run_id
     if options.dry_run:
         recorder = DiskRecorder(run_dir, top)  # a dry run records nothing
@@ -277,7 +278,7 @@ def _run_outside_git(
     lock = take_directory_lock(run_dir, run_id)
     journal = Journal(run_dir, listen)
     try:
-        write_in_place_record(run_dir, prepared, options, run_id, top, host.clock)
+        write_in_place_record(run_dir, prepared, options, engine_run, top, host.clock)
         for code, text in _kept_checkout(dirty, run_id):
             journal(notice_event(host.clock, run_id, code, text))
         conclusion = walk(
@@ -319,12 +320,12 @@ def in_place_directory(host: Host, repo: Repo | None, top: Path) -> Path:
 
 
 def write_in_place_record(
-    run_dir: Path, prepared: Prepared, options: RunOptions, run_id: str, top: Path, clock: Clock
+    run_dir: Path, prepared: Prepared, options: RunOptions, run: Run, top: Path, clock: Clock
 ) -> None:
     """run.json and graph.dot of an in-place run: what `--resume` needs beside checkpoint.json."""
     record = {
         "format": 1,
-        "run_id": run_id,
+        "run_id": run.run_id,
         "created_at": rfc3339(clock.now()),
         "workflow_slug": prepared.workflow.slug,
         "working_directory": str(top),
@@ -334,6 +335,7 @@ def write_in_place_record(
         "config": dict(prepared.workflow.tables),
         "graph": prepared.workflow.graph.to_json(),
         "in_place": True,
+        "repository": run.repository,
     }
     write_atomic(run_dir / "run.json", dump_json(record))
     dot = prepared.workflow.graph.dot.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
 """What a killed run left behind: processes that still live, found by their environment.
 
-A node's processes carry `GIT_WF_RUN_ID`. One that cleared its environment is found where it is in
-the process group of one that did not.
+A node's processes carry the marks of their run (`core.names.run_marks`). One that cleared its
+environment is found where it is in the process group of one that did not.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from git_wf.core.clock import Clock
 
-RUN_VARIABLE = "GIT_WF_RUN_ID"
 GRACE = 3.0  # seconds from TERM to KILL
 _KILLED = 2.0  # seconds that a killed process has to vanish
 _POLL = 0.02
@@ -35,10 +34,14 @@ class Process:
     command: str
 
 
-def leftover_processes(run_id: str) -> list[Process]:
-    """The living processes of a run but ourselves and our ancestors, by id."""
-    mark = f"{RUN_VARIABLE}={run_id}"
-    found = _listed(mark) if _PROC.is_dir() else _asked(mark)
+def leftover_processes(marks: Mapping[str, str]) -> list[Process]:
+    """The living processes of a run but ourselves and our ancestors, by id.
+
+    `marks` are the environment entries that they have, all of them.
+    """
+    assert marks, "without marks every process would be meant"
+    entries = [f"{key}={value}" for key, value in marks.items()]
+    found = _listed(entries) if _PROC.is_dir() else _asked(entries)
     processes = {process.pid: process for process, _ in found}
     kin = _ancestors(os.getpid(), processes)
     spared_groups = {process.group for pid, process in processes.items() if pid in kin}
@@ -87,7 +90,7 @@ def is_alive(process: Process) -> bool:
     if _PROC.is_dir():
         now = _read_stat(process.pid)
         return now is not None and now.started == process.started
-    return any(now == process for now, _ in _asked("", process.pid))
+    return any(now == process for now, _ in _asked((), process.pid))
 
 
 def _ancestors(pid: int, processes: dict[int, Process]) -> set[int]:
@@ -102,24 +105,25 @@ def _ancestors(pid: int, processes: dict[int, Process]) -> set[int]:
 # Linux.
 
 
-def _listed(mark: str) -> list[tuple[Process, bool]]:
-    """Every living process, and whether its environment has the mark."""
+def _listed(entries: Sequence[str]) -> list[tuple[Process, bool]]:
+    """Every living process, and whether its environment has all the entries."""
+    wanted = set(map(os.fsencode, entries))
     found = []
     for name in os.listdir(_PROC):
         if not name.isdecimal():
             continue
         process = _read_stat(int(name))
         if process is not None:
-            found.append((process, os.fsencode(mark) in _environment(process.pid)))
+            found.append((process, wanted <= _environment(process.pid)))
     return found
 
 
-def _environment(pid: int) -> list[bytes]:
+def _environment(pid: int) -> set[bytes]:
     """What a process was started with; nothing where it is another user's."""
     try:
-        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return set((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
     except OSError:
-        return []
+        return set()
 
 
 def _read_stat(pid: int) -> Process | None:
@@ -140,7 +144,7 @@ def _read_stat(pid: int) -> Process | None:
 # Elsewhere.
 
 
-def _asked(mark: str, pid: int | None = None) -> list[tuple[Process, bool]]:
+def _asked(entries: Sequence[str], pid: int | None = None) -> list[tuple[Process, bool]]:
     """The same from `ps`, which shows the environment behind the command (macOS, BSD)."""
     chosen = ["-ax"] if pid is None else ["-p", str(pid)]
     told = subprocess.run(
@@ -151,10 +155,10 @@ def _asked(mark: str, pid: int | None = None) -> list[tuple[Process, bool]]:
         stderr=subprocess.DEVNULL,
         check=False,
     ).stdout
-    return read_ps(told.decode("utf-8", "replace"), mark)
+    return read_ps(told.decode("utf-8", "replace"), entries)
 
 
-def read_ps(told: str, mark: str) -> list[tuple[Process, bool]]:
+def read_ps(told: str, entries: Sequence[str]) -> list[tuple[Process, bool]]:
     """Lines of pid, parent, group, state, five words of start time, command and environment."""
     found = []
     for line in told.splitlines():
@@ -162,7 +166,9 @@ def read_ps(told: str, mark: str) -> list[tuple[Process, bool]]:
         if len(words) < 10 or words[3].startswith("Z"):
             continue
         pid, parent, group = (int(word) for word in words[:3])
-        is_marked = re.search(rf"(?:^|\s){re.escape(mark)}(?:\s|$)", words[9]) is not None
+        is_marked = all(
+            re.search(rf"(?:^|\s){re.escape(entry)}(?:\s|$)", words[9]) for entry in entries
+        )
         command = words[9].split(" ", 1)[0].rsplit("/", 1)[-1]
         found.append((Process(pid, parent, group, " ".join(words[4:9]), command), is_marked))
     return found

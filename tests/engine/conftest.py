@@ -133,6 +133,7 @@ def make_run(stub: Path) -> Callable[..., Run]:
             "goal": graph.text("goal"),
             "config": {"agents": agents},
             "env": dict(os.environ),
+            "repository": "tests",
             **fields,
         }
         return Run(RUN_ID, graph, **fields)

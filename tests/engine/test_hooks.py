@@ -223,6 +223,7 @@ def test_what_the_environment_of_a_hook_says(play_hooked):
     assert (walked.recorder.work_dir / "env").read_text().splitlines() == [
         "GIT_WF_HOOK=stage_start",
         "GIT_WF_NODE=a",
+        "GIT_WF_REPOSITORY=tests",
         f"GIT_WF_RUN_ID={RUN_ID}",
         "GIT_WF_VISIT=1",
     ]

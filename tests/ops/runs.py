@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.core.names import ulid
+from git_wf.store.processes import Process, leftover_processes
 from tests.conftest import git
 from tests.tree import ROOT
 
@@ -82,6 +83,11 @@ def refs(repo: Path, prefix: str = "refs/wf/rescue") -> dict[str, str]:
     """Ref → commit."""
     told = git("for-each-ref", "--format=%(refname) %(objectname)", prefix, cwd=repo)
     return dict(line.split(" ") for line in told.splitlines())  # type: ignore[misc]
+
+
+def leftovers(run: str) -> list[Process]:
+    """The living processes of a run, in whichever repository it is."""
+    return leftover_processes({"GIT_WF_RUN_ID": run})
 
 
 # The program as a process.

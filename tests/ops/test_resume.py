@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from git_wf.store.processes import leftover_processes
 from tests.conftest import git, make_repo
 from tests.ops.runs import (
     Gate,
@@ -22,6 +21,7 @@ from tests.ops.runs import (
     held_at,
     kill_in_node,
     killed_run,
+    leftovers,
     metadata_subjects,
     own_id,
     read_run,
@@ -442,9 +442,9 @@ def test_stale_locks_of_the_worktree(wf: Program, repo: Path, loop: Path, tmp_pa
 def test_leftover_processes_are_ended(wf: Program, repo: Path, tmp_path: Path, gate: Gate) -> None:
     workflow = held_workflow(tmp_path, gate, "(while :; do echo w >>log; sleep 0.02; done) &")
     kill_in_node(gate, "run", workflow, "--id", RUN, cwd=repo)
-    assert len(leftover_processes(RUN)) >= 2
+    assert len(leftovers(RUN)) >= 2
     result = wf.ok("resume", RUN)
-    assert leftover_processes(RUN) == []
+    assert leftovers(RUN) == []
     assert "processes of the run" in result.err
     assert git("show", f"wf/run/{RUN}:log", cwd=repo) == "a\nb\nc"
 
@@ -460,7 +460,7 @@ def test_interrupted_in_a_node(
     assert status == 130, err
     assert out == f"{RUN}\n"
     assert f"go on:        git wf resume {RUN}\n" in err
-    assert leftover_processes(RUN) == []
+    assert leftovers(RUN) == []
     assert [one["status"] for one in wf.ok("runs", "--json").json["runs"]] == ["interrupted"]
     wf.ok("resume", RUN)
     assert read_run(repo, RUN) == untouched(wf, tmp_path, workflow)
@@ -474,7 +474,25 @@ def test_other_signals(repo: Path, tmp_path: Path, gate: Gate, number: int, stat
         process.send_signal(number)
         ended = finished(process)
     assert ended[0] == status, ended
-    assert leftover_processes(RUN) == []
+    assert leftovers(RUN) == []
+
+
+def test_the_same_run_in_another_clone_goes_on(
+    wf: Program, repo: Path, tmp_path: Path, gate: Gate
+) -> None:
+    other = Gate(tmp_path / "other-gate")
+    os.mkfifo(other.path)
+    (tmp_path / "there").mkdir()
+    elsewhere = held_workflow(tmp_path / "there", other)
+    clone = tmp_path / "clone"
+    git("clone", "-q", str(repo), str(clone), cwd=tmp_path)
+    with held_at(other, start("run", elsewhere, "--id", RUN, cwd=clone)) as there:
+        kill_in_node(gate, "run", held_workflow(tmp_path, gate), "--id", RUN, cwd=repo)
+        wf.ok("resume", RUN)
+        assert [process.command for process in leftovers(RUN)] == ["sleep"]
+        there.send_signal(signal.SIGINT)
+        assert finished(there)[0] == 130
+    assert leftovers(RUN) == []
 
 
 # Who may go on.
@@ -652,7 +670,7 @@ def test_an_in_place_run(wf: Program, tmp_path: Path, gate: Gate, counted: Path)
     (path,) = Path(os.environ["XDG_STATE_HOME"]).glob("git-wf/*/runs/*/checkpoint.json")
     wf.ok("run", "--resume", path, cwd=folder)
     assert counted.read_text().split() == ["a", "b", "c"]
-    assert leftover_processes(RUN) == []
+    assert leftovers(RUN) == []
     checkpoint = json.loads(path.read_text())
     assert [checkpoint[key] for key in ("ordinal", "current_node", "completed_nodes")] == [
         3, "c", ["start", "a", "b", "c"],

@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from git_wf.core.names import run_marks
 from git_wf.ops.host import SystemClock
 from git_wf.store.processes import (
     Process,
@@ -18,6 +20,7 @@ from git_wf.store.processes import (
 )
 
 RUN = f"01JKXYZ{os.getpid():019d}"  # tests run beside each other
+REPOSITORY = "demo-0123456789ab"
 
 
 class Started:
@@ -26,13 +29,10 @@ class Started:
     def __init__(self) -> None:
         self.children: list[subprocess.Popen[bytes]] = []
 
-    def start(self, script: str, run: str | None = RUN, session: bool = True) -> int:
-        env = {key: value for key, value in os.environ.items() if key != "GIT_WF_RUN_ID"}
-        if run:
-            env["GIT_WF_RUN_ID"] = run
-        child = subprocess.Popen(
-            ["sh", "-c", script], env=env, stdout=subprocess.PIPE, start_new_session=session
-        )
+    def start(self, script: str, run: str = RUN, where: str = REPOSITORY, **options: Any) -> int:
+        env = {**os.environ, **(run_marks(run, where) if run else {})}
+        options = {"start_new_session": True, **options}
+        child = subprocess.Popen(["sh", "-c", script], env=env, stdout=subprocess.PIPE, **options)
         self.children.append(child)
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
@@ -52,22 +52,31 @@ def started() -> Iterator[Started]:
         child.stdout.close()
 
 
-def pids(run: str) -> list[int]:
-    return [process.pid for process in leftover_processes(run)]
+def leftovers() -> list[Process]:
+    return leftover_processes(run_marks(RUN, REPOSITORY))
+
+
+def pids() -> list[int]:
+    return [process.pid for process in leftovers()]
 
 
 def test_processes_are_found_by_the_run_in_their_environment(started: Started):
     pid = started.start("echo ready; kill -STOP $$")
     started.start("echo ready; exec sleep 60", run=RUN[:-1])
-    started.start("echo ready; exec sleep 60", run=None)
-    found = leftover_processes(RUN)
+    started.start("echo ready; exec sleep 60", run="")
+    found = leftovers()
     assert [(process.pid, process.command) for process in found] == [(pid, "sh")]
     assert all(is_alive(process) for process in found)
 
 
+def test_the_same_run_of_another_clone_is_left_alone(started: Started):
+    started.start("echo ready; exec sleep 60", where="demo-ba9876543210")
+    assert pids() == []
+
+
 def test_one_that_cleared_its_environment_is_found_by_its_group(started: Started):
     pid = started.start("env -i sh -c 'echo ready; kill -STOP $$' & wait")
-    found = leftover_processes(RUN)
+    found = leftovers()
     assert [(process.parent, process.group) for process in found] == [
         (os.getpid(), pid),
         (pid, pid),
@@ -75,17 +84,18 @@ def test_one_that_cleared_its_environment_is_found_by_its_group(started: Started
 
 
 def test_a_group_with_us_in_it_is_left_alone(started: Started):
-    pid = started.start("echo ready; exec sleep 60", session=False)
-    assert pids(RUN) == [pid]
+    pid = started.start("echo ready; exec sleep 60", start_new_session=False)
+    assert pids() == [pid]
 
 
 def test_neither_ourselves_nor_our_ancestors_are_found():
+    marks = run_marks(RUN, REPOSITORY)
     code = (
-        f"from git_wf.store.processes import leftover_processes\nprint(leftover_processes({RUN!r}))"
+        f"from git_wf.store.processes import leftover_processes\nprint(leftover_processes({marks}))"
     )
     done = subprocess.run(
         ["sh", "-c", '"$0" -c "$1"; true', sys.executable, code],
-        env={**os.environ, "GIT_WF_RUN_ID": RUN, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, **marks, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("[]\n", "")
@@ -93,15 +103,15 @@ def test_neither_ourselves_nor_our_ancestors_are_found():
 
 def test_ending_waits_for_those_that_listen(started: Started):
     started.start("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
-    found = leftover_processes(RUN)
+    found = leftovers()
     assert end_processes(found, SystemClock()) == []
-    assert pids(RUN) == []
+    assert pids() == []
 
 
 def test_one_that_does_not_listen_is_killed(started: Started):
     started.start("trap '' TERM; echo ready; while :; do sleep 0.01; done")
-    assert end_processes(leftover_processes(RUN), SystemClock(), grace_seconds=0.1) == []
-    assert pids(RUN) == []
+    assert end_processes(leftovers(), SystemClock(), grace_seconds=0.1) == []
+    assert pids() == []
 
 
 def test_another_process_with_the_same_id_is_not_touched(started: Started):
@@ -109,17 +119,19 @@ def test_another_process_with_the_same_id_is_not_touched(started: Started):
     before = Process(pid, os.getpid(), pid, "1", "sleep")
     assert not is_alive(before)
     assert end_processes([before], SystemClock()) == []
-    assert pids(RUN) == [pid]
+    assert pids() == [pid]
 
 
 def test_what_ps_tells_elsewhere():
     told = (
-        "  501     1   501 Ss   Tue Dec  1 10:00:00 2026  /bin/sh -c x A=1 GIT_WF_RUN_ID=ID B=2\n"
-        "  502   501   501 S    Tue Dec  1 10:00:01 2026     sleep 60 GIT_WF_RUN_ID=ID2\n"
+        "  501     1   501 Ss   Tue Dec  1 10:00:00 2026  /bin/sh -c x A=1 RUN=ID IN=my repo B=2\n"
+        "  502   501   501 S    Tue Dec  1 10:00:01 2026     sleep 60 RUN=ID2 IN=my repo\n"
+        "  504   501   501 S    Tue Dec  1 10:00:01 2026     sleep 60 RUN=ID IN=my repository\n"
         "  503   501   501 Z    Tue Dec  1 10:00:01 2026     (sleep)\n"
         "garbage\n"
     )
-    assert read_ps(told, "GIT_WF_RUN_ID=ID") == [
+    assert read_ps(told, ("RUN=ID", "IN=my repo")) == [
         (Process(501, 1, 501, "Tue Dec 1 10:00:00 2026", "sh"), True),
         (Process(502, 501, 501, "Tue Dec 1 10:00:01 2026", "sleep"), False),
+        (Process(504, 501, 501, "Tue Dec 1 10:00:01 2026", "sleep"), False),
     ]

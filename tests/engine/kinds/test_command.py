@@ -126,8 +126,10 @@ def test_what_a_command_is_told(play):
     *told, context = walked.context["command.output"].splitlines()
     names = dict(line.split("=", 1) for line in told)
     assert sorted(names) == [
-        "GIT_WF_CONTEXT", "GIT_WF_NODE", "GIT_WF_RUN_ID", "GIT_WF_STATUS", "GIT_WF_VISIT",
+        "GIT_WF_CONTEXT", "GIT_WF_NODE", "GIT_WF_REPOSITORY", "GIT_WF_RUN_ID", "GIT_WF_STATUS",
+        "GIT_WF_VISIT",
     ]  # fmt: skip
+    assert names["GIT_WF_REPOSITORY"] == "tests"
     assert (names["GIT_WF_NODE"], names["GIT_WF_VISIT"]) == ("b", "1")
     values = json.loads(context)
     assert values["last_stage"] == "a"
