@@ -38,6 +38,7 @@ from git_wf.store.objects import (
 from git_wf.store.repo import Repo
 
 KEEP_WORD = b"git-wf: its refs are about to move\n"
+_MAX_TAKEN_IN = 8 << 20  # bytes; a larger pack that git wrote is moved as it is
 MAX_CONSOLIDATED = 64 << 20  # bytes; a larger pack is left as it is
 _KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _STALE = 60.0  # seconds before an unlocked directory in `wf-tmp` is nobody's
@@ -93,6 +94,24 @@ def index_oids(data: bytes, object_format: str) -> list[Oid]:
     return [Oid(data[start : start + width].hex()) for start in starts]
 
 
+def packed_objects(pack: bytes, index: bytes, object_format: str) -> dict[Oid, bytes] | None:
+    """The bytes of each object in a pack, by a version 2 index; None where some are deltas."""
+    if not index.startswith(_INDEX_MAGIC):
+        return None
+    width = new_hash(object_format).digest_size
+    oids = index_oids(index, object_format)
+    count = len(oids)
+    offsets = struct.unpack_from(f">{count}I", index, 8 + 1024 + count * (width + 4))
+    ordered = sorted(zip(offsets, oids, strict=True))
+    ends = [*(offset for offset, _ in ordered[1:]), len(pack) - width]
+    found = {}
+    for (start, oid), end in zip(ordered, ends, strict=True):
+        if pack[start] >> 4 & 7 not in _KINDS.values():
+            return None
+        found[oid] = pack[start:end]
+    return found
+
+
 class _PackFile:
     """A pack that is being written. An object is begun, given in parts, and ended."""
 
@@ -121,6 +140,12 @@ class _PackFile:
         self._put(squeeze.flush())
         if found.hexdigest() != oid:
             raise OSError(errno.EIO, f"object {oid} is damaged")
+        self.entries.append(PackEntry(bytes.fromhex(oid), self._crc, start))
+
+    def add_packed(self, oid: Oid, data: bytes) -> None:
+        """An object as another pack has it, which is no delta."""
+        start, self._crc = self._offset, 0
+        self._put(data)
         self.entries.append(PackEntry(bytes.fromhex(oid), self._crc, start))
 
     def finish(self, durable: bool) -> bytes:
@@ -199,6 +224,16 @@ class _Loose:
 
 
 @dataclass(frozen=True)
+class _Packed:
+    """Bytes of an object as a pack of git's has them."""
+
+    data: bytes
+
+    def write(self, pack: _PackFile, oid: Oid) -> None:
+        pack.add_packed(oid, self.data)
+
+
+@dataclass(frozen=True)
 class _Existing:
     reader: ObjectReader
     kind: str
@@ -271,9 +306,10 @@ class Pack:
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
-        self._sources: dict[Oid, _InMemory | _Loose | _Existing] = {}
+        self._sources: dict[Oid, _InMemory | _Loose | _Packed | _Existing] = {}
         self._moved: dict[Path, frozenset[Oid]] = {}  # packs that git wrote → what is in them
         self._scratches: list[_Scratch] = []
+        self._quarantine: Quarantine | None = None
 
     def __contains__(self, oid: object) -> bool:
         return oid in self._sources or any(oid in oids for oids in self._moved.values())
@@ -287,6 +323,19 @@ class Pack:
             self._sources[oid] = _InMemory(kind, data)
         return oid
 
+    def quarantine(self) -> Quarantine:
+        """Where git writes for this pack; `take_in` then takes it over. It goes with the pack."""
+        if self._quarantine is None:
+            path = self._scratch().path / "objects"
+            path.mkdir(0o700)
+            self._quarantine = _quarantine_at(self.repo, path)
+        return self._quarantine
+
+    def take_in(self) -> None:
+        """Takes over what git has written into the quarantine."""
+        if self._quarantine is not None:
+            self._take_over(self._quarantine.path)
+
     def add_quarantine(self, directory: Path) -> None:
         """Takes over all objects below a quarantine's object directory, which goes empty."""
         scratch = _Scratch(self.repo)
@@ -294,14 +343,31 @@ class Pack:
         objects = scratch.path / "objects"
         directory.rename(objects)
         directory.mkdir(0o700)
+        self._take_over(objects)
+
+    def _scratch(self) -> _Scratch:
+        if not self._scratches:
+            self._scratches.append(_Scratch(self.repo))
+        return self._scratches[0]
+
+    def _take_over(self, objects: Path) -> None:
         for index in sorted(objects.glob("pack/pack-*.idx")):
-            oids = index_oids(index.read_bytes(), self.repo.object_format)
-            self._moved[index.with_suffix(".pack")] = frozenset(oids)
+            self._take_pack(index.with_suffix(".pack"))
         for fan in sorted(objects.glob("[0-9a-f][0-9a-f]")):
             for path in sorted(fan.iterdir()):
                 oid = Oid(fan.name + path.name)
                 if len(oid) == len(self.repo.null_oid) and oid not in self:
                     self._sources[oid] = _Loose(path)
+
+    def _take_pack(self, pack: Path) -> None:
+        """A small one becomes part of this pack, a big one is moved as it is."""
+        index = pack.with_suffix(".idx").read_bytes()
+        if pack.stat().st_size <= _MAX_TAKEN_IN:
+            found = packed_objects(pack.read_bytes(), index, self.repo.object_format)
+            if found is not None:
+                self._sources.update((oid, _Packed(data)) for oid, data in found.items())
+                return
+        self._moved[pack] = frozenset(index_oids(index, self.repo.object_format))
 
     def add_existing(self, reader: ObjectReader, oids: Iterable[Oid]) -> None:
         """Takes in objects that the repository has, but that nothing may refer to."""
@@ -347,6 +413,8 @@ class Pack:
             _, _, data = _split_header(b"".join(source.parts()), oid)
         elif any(oid in oids for oids in self._moved.values()):
             return {}  # git writes packs of big files only
+        elif source is not None:
+            return {}  # from a pack of git's: blobs only
         else:
             with _reading():
                 return reader.read_tree(oid)
@@ -381,12 +449,12 @@ class Pack:
         """Forgets everything that was added."""
         self._sources.clear()
         self._moved.clear()
+        self._quarantine = None
         while self._scratches:
             self._scratches.pop().close()
 
     def _write_sources(self, kept: KeptPack, directory: Path, durable: bool) -> None:
-        scratch = _Scratch(self.repo)
-        self._scratches.append(scratch)
+        scratch = self._scratch()
         made = scratch.path / "new.pack"
         pack = _PackFile(made, len(self._sources), self.repo.object_format)
         try:
@@ -475,15 +543,35 @@ def quarantine(repo: Repo) -> Iterator[Quarantine]:
     try:
         path = scratch.path / "objects"
         path.mkdir(0o700)
-        yield Quarantine(
-            path,
-            {
-                "GIT_OBJECT_DIRECTORY": os.fspath(path),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(os.fspath(repo.objects_dir)),
-            },
-        )
+        yield _quarantine_at(repo, path)
     finally:
         scratch.close()
+
+
+def _quarantine_at(repo: Repo, path: Path) -> Quarantine:
+    return Quarantine(
+        path,
+        {
+            "GIT_OBJECT_DIRECTORY": os.fspath(path),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(
+                _quoted(os.fspath(place)) for place in _object_directories(repo)
+            ),
+        },
+    )
+
+
+def _object_directories(repo: Repo) -> list[Path]:
+    """Where the repository's objects are; what it borrows from comes first.
+
+    Git follows alternates only so deep, and from a quarantine they are one deeper.
+    """
+    try:
+        told = (repo.objects_dir / "info" / "alternates").read_bytes()
+    except OSError:
+        return [repo.objects_dir]
+    # One that is quoted is left to git, which finds it by itself.
+    lines = [line for line in os.fsdecode(told).split("\n") if line and line[0] not in '#"']
+    return [*(repo.objects_dir / line for line in lines), repo.objects_dir]
 
 
 def _quoted(path: str) -> str:
