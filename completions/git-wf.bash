@@ -53,7 +53,7 @@ __git_wf_options() {
         resume)
             echo "--auto-approve --answers --answer --keep-worktree --json --quiet --verbose"
             ;;
-        log | runs | show) echo "--json" ;;
+        log | runs | show | bisect) echo "--json" ;;
         graph) echo "--output --format --json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
@@ -81,7 +81,7 @@ __git_wf_value() {
 
 # Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
 _git_wf() {
-    local verbs="run resume log runs show graph rewind fork validate setup"
+    local verbs="run resume log runs show graph bisect rewind fork validate setup"
     local verb="" place
     local __git_wf_through_git=${__git_wf_through_git-yes}
 
@@ -110,7 +110,7 @@ _git_wf() {
                 __git_wf_words "$(__git_wf_runs 4)"
                 COMPREPLY+=("${files[@]}")
                 ;;
-            log | show | rewind | fork | resume) __git_wf_words "$(__git_wf_runs 4)" ;;
+            log | show | bisect | rewind | fork | resume) __git_wf_words "$(__git_wf_runs 4)" ;;
         esac
     fi
     # git's own completion adds no blank after a word, so that it can complete parts of words.

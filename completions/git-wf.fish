@@ -49,15 +49,16 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a log -d 'Show the timeline of a
 complete -c git-wf -n __fish_git_wf_needs_verb -a runs -d 'List the runs in this repository'
 complete -c git-wf -n __fish_git_wf_needs_verb -a show -d 'Show one checkpoint'
 complete -c git-wf -n __fish_git_wf_needs_verb -a graph -d 'Draw a workflow, or a run'
+complete -c git-wf -n __fish_git_wf_needs_verb -a bisect -d 'Find the node that broke it'
 complete -c git-wf -n __fish_git_wf_needs_verb -a rewind -d 'Take a run back to a checkpoint'
 complete -c git-wf -n __fish_git_wf_needs_verb -a fork -d 'Start a new run from a checkpoint'
 complete -c git-wf -n __fish_git_wf_needs_verb -a validate -d 'Check workflow files'
 complete -c git-wf -n __fish_git_wf_needs_verb -a setup -d 'Teach plain git to show runs'
 
 complete -c git-wf -n '__fish_git_wf_is run validate graph' -a '(__fish_git_wf_workflows)'
-complete -c git-wf -n '__fish_git_wf_is log show graph rewind fork resume' -a '(__fish_git_wf_runs 4)' -d Run
+complete -c git-wf -n '__fish_git_wf_is log show graph bisect rewind fork resume' -a '(__fish_git_wf_runs 4)' -d Run
 
-complete -c git-wf -n '__fish_git_wf_is run resume log runs show graph rewind fork validate setup' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_is run resume log runs show graph bisect rewind fork validate setup' -l json -d 'Print JSON'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s q -l quiet -d 'Say less'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s v -l verbose -d 'Say more'
 complete -c git-wf -n '__fish_git_wf_is run resume' -l auto-approve -d 'Take the first choice wherever a person is asked'

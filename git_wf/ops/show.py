@@ -10,7 +10,7 @@ from git_wf.core.checkpoint import FORMAT, Checkpoint
 from git_wf.core.timeline import Entry
 from git_wf.errors import UserError
 from git_wf.ops.project import Project
-from git_wf.ops.select import select
+from git_wf.ops.select import Selected, select
 from git_wf.store.runs import ChangeCounts, StoredRun
 
 
@@ -44,7 +44,12 @@ def show(project: Project, words: Sequence[str]) -> Shown:
         raise UserError(
             f"run {selected.run.run_id} has no checkpoint yet", hint="git wf resume goes on"
         )
-    entry = selected.entry(project, default="0")
+    return show_entry(project, selected, selected.entry(project, default="0"))
+
+
+def show_entry(project: Project, selected: Selected, entry: Entry) -> Shown:
+    """What there is of one checkpoint of a run."""
+    entries = selected.timeline.entries
     before = [one for one in (selected.timeline.start, *entries) if one.ordinal < entry.ordinal]
     previous = before[-1].commit if before else None
     store = project.store
