@@ -61,7 +61,12 @@ class GitFailed(WfError):
     """A git command ended with an unexpected status."""
 
     def __init__(
-        self, argv: Sequence[str], status: int, stderr: str, *, hint: str | None = None
+        self,
+        argv: Sequence[str],
+        status: int,
+        stderr: str,
+        *,
+        hint: str | Sequence[str] | None = None,
     ) -> None:
         super().__init__(f"git {git_verb(argv)}: {_told(stderr, status)}", hint=hint)
         self.argv = tuple(argv)

@@ -26,7 +26,7 @@ from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run
 from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
 from git_wf.ops.change import LOCK_PATIENCE, held_elsewhere, this_process
-from git_wf.ops.dirty import Base
+from git_wf.ops.dirty import Base, some_of
 from git_wf.ops.journal import Event, Journal
 from git_wf.ops.project import (
     Project,
@@ -38,7 +38,14 @@ from git_wf.store.files import Lock, make_directory, write_atomic
 from git_wf.store.recorder import RunState, start_run
 from git_wf.store.repo import scrubbed_env
 from git_wf.store.rescue import Rescue, rescue_worktree
-from git_wf.store.worktree import Slot, attach, give_back, keep, take_slot
+from git_wf.store.worktree import (
+    Slot,
+    attach,
+    give_back,
+    keep,
+    take_slot,
+    work_in_submodules,
+)
 
 Listener = Callable[[Event], None]
 
@@ -311,16 +318,26 @@ def finish(
         return None
     # After a checkpoint that was skipped the worktree may hold what none has.
     is_safe = not (conclusion.skipped or is_cut) or _rescue(project, live)
+    stays = keep_worktree or not is_safe or _holds_submodules(live)
     live.journal.end()
     if conclusion.status != "waiting":
         live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())
-    if keep_worktree or not is_safe:
+    if stays:
         keep(live.slot)
         return live.slot.path
     give_back(live.slot, project.settings.worktree_pool)
     (live.journal.path.parent / "worktree").unlink(missing_ok=True)
     _maintain(project)
     return None
+
+
+def _holds_submodules(live: LiveRun) -> bool:
+    """Whether work in submodules would be lost with the worktree; then it is told."""
+    paths = work_in_submodules(live.slot)
+    if paths:
+        told = f"work in submodules is in no remote of theirs: {some_of(paths)}"
+        live.notice("submodule_work", f"{told}; the worktree stays")
+    return bool(paths)
 
 
 def _rescue(project: Project, live: LiveRun) -> bool:

@@ -83,7 +83,9 @@ class Repo:
                     f"not a git repository: '{where}'",
                     hint="git init, then git commit, or git wf run --in-place WORKFLOW",
                 )
-            raise GitFailed(command, answer.returncode, told)
+            # What it would have the user type is indented.
+            typed = [line[1:] for line in told.split("\n") if line.startswith("\t")]
+            raise GitFailed(command, answer.returncode, told, hint=typed)
         lines = answer.stdout.decode("utf-8", "surrogateescape").split("\n")
         if len(lines) != _ANSWERS + 1:
             raise UserError("a repository with a line break in its path is not supported")
@@ -208,6 +210,12 @@ class Repo:
                 key, _, value = entry.partition("\n")
                 values.setdefault(key, []).append(value)
         return values
+
+    def is_partial(self) -> bool:
+        """Whether objects may be missing that a remote has promised."""
+        keys = self.config_values()
+        promising = (key for key in keys if key.startswith("remote.") and key.endswith(".promisor"))
+        return "extensions.partialclone" in keys or any(promising)
 
     def pager(self) -> str:
         """The command that git would show its output by."""

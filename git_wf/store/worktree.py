@@ -204,11 +204,21 @@ def _add_slot(repo: Repo, path: Path, base: Oid, run: str, lock: Lock) -> Slot:
         assert git_dir is not None, path
         slot = _opened(repo, path, git_dir, lock)
         _make_full(slot)
-        slot.repo.git(*_OPTIONS, "reset", "--hard", "--quiet", base)
+        _fill(slot, base)
     except BaseException:
         remove_worktree(repo, path)
         raise
     return slot
+
+
+def _fill(slot: Slot, base: Oid) -> None:
+    try:
+        slot.repo.git(*_OPTIONS, "reset", "--hard", "--quiet", base)
+    except GitFailed as err:
+        hints = [f"git worktree add --detach PATH {base[:12]} fails in the same way"]
+        if slot.repo.is_partial():
+            hints.append("this is a partial clone: files that are missing come from its remote")
+        raise GitFailed(err.argv, err.status, err.stderr, hint=hints) from err
 
 
 def _make_full(slot: Slot) -> None:
@@ -264,8 +274,12 @@ def slots_of(repo: Repo, run: str) -> list[Path]:
 def give_back(slot: Slot, pool_size: int) -> bool:
     """Lets go of a slot whose state is recorded or rescued; whether it is kept for the next run.
 
-    At most `pool_size` are kept, and none with submodules or with settings of its own.
+    At most `pool_size` are kept, and none with submodules or with settings of its own. One in
+    whose submodules is work that is nowhere else stays as it is.
     """
+    if work_in_submodules(slot):
+        keep(slot)
+        return False
     known = [one for one in registrations(slot.repo) if _is_idle_neighbour(one, slot)]
     is_kept = len(known) < pool_size and _is_poolable(slot) and _lets_go(slot)
     if is_kept:
@@ -301,11 +315,38 @@ def _is_poolable(slot: Slot) -> bool:
     if (slot.path / ".git").is_dir() or not slot.path.is_dir():
         return False
     listed = slot.repo.run("ls-files", "-s", "-v", "-z", ok=(0, 128))
-    populated = (
-        os.path.lexists(slot.path / os.fsdecode(found[1]) / ".git")
-        for found in _GITLINK.finditer(listed.stdout)
-    )
-    return listed.returncode == 0 and not _FLAGGED.search(listed.stdout) and not any(populated)
+    flagged = _FLAGGED.search(listed.stdout)
+    return listed.returncode == 0 and not flagged and not _populated(slot, listed.stdout)
+
+
+def _populated(slot: Slot, listed: bytes) -> list[str]:
+    """The submodules that are there, of those that `ls-files` listed."""
+    paths = (os.fsdecode(found[1]) for found in _GITLINK.finditer(listed))
+    return [path for path in paths if os.path.lexists(slot.path / path / ".git")]
+
+
+def work_in_submodules(slot: Slot) -> list[str]:
+    """The submodules in which something would be lost with the worktree.
+
+    That is what is not committed there, and commits that no remote of the submodule has: their
+    objects are in the git directory of this worktree.
+    """
+    if not ((slot.git_dir / "modules").exists() or (slot.path / ".gitmodules").exists()):
+        return []
+    listed = slot.repo.run("ls-files", "-s", "-v", "-z", ok=(0, 128)).stdout
+    return [path for path in _populated(slot, listed) if _has_work(slot.repo, slot.path / path)]
+
+
+def _has_work(repo: Repo, path: Path) -> bool:
+    inner = Repo(path / ".git", path / ".git", path, repo.object_format, repo.env)
+    questions = (
+        ("status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none"),
+        # What `submodule update` fetched by its id alone is in FETCH_HEAD, and on no ref.
+        ("rev-list", "--max-count=1", "--ignore-missing", "HEAD", "--branches", "--not",
+         "--remotes", "FETCH_HEAD"),
+    )  # fmt: skip
+    answers = (inner.run(*words, ok=range(256), cwd=path) for words in questions)
+    return any(answer.returncode != 0 or answer.stdout for answer in answers)
 
 
 def keep(slot: Slot) -> None:

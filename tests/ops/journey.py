@@ -33,6 +33,7 @@ class Odd:
     notices: Sequence[str] = ()  # how those that are told in the first run begin
     git_dir: Path | None = None  # where its refs and objects are judged, if not in `top`
     fsck: Sequence[str] = ()  # options
+    is_short: bool = False  # whether some readers are left out
     is_soiled: bool = True  # whether the checkout gets changes of every kind
 
     @property
@@ -151,18 +152,20 @@ def _travel(wf: Call, odd: Odd, workflow: Path) -> Journey:
 
     first = ok("run", workflow)
     run = first.out.strip()
-    told = notices_of(first)
-    assert len(told) == len(odd.notices), told
-    for notice, begin in zip(told, odd.notices, strict=True):
-        assert notice.startswith(begin), told
+    notices = notices_of(first)
+    assert len(notices) == len(odd.notices), notices
+    for notice, begin in zip(notices, odd.notices, strict=True):
+        assert notice.startswith(begin), notices
     assert timeline(odd, run) == TIMELINE
     tree = judge_tree(odd, run)
     log = ok("log", run, "--json").json["checkpoints"]
     assert [(one["node"], one["visit"], one["status"]) for one in log] == TIMELINE
     assert log[1]["files_changed"] == 2
-    assert all(f" {name}@1 " in ok("log", run).out for name in ("edit", "work", "last"))
-    assert " d/file " in ok("show", run, "edit").out
-    assert run in ok("runs").out
+    if not odd.is_short:
+        told = ok("log", run).out
+        assert all(f" {name}@1 " in told for name in ("edit", "work", "last"))
+        assert " d/file " in ok("show", run, "edit").out
+        assert run in ok("runs").out
     ok("rewind", run, "edit")
     assert timeline(odd, run) == TIMELINE[:1]
     assert notices_of(ok("resume", run)) == []

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from tests.conftest import git
-from tests.ops.journey import Odd, soil, travel
-from tests.program import Program
+from tests.ops.journey import Odd, notices_of, soil, timeline, travel, unchanged, users_state
+from tests.program import Program, Result, run_id, write_workflow
+from tests.tree import ROOT
 
 Make = Callable[[Path], Odd]
 KINDS: dict[str, Make] = {}
@@ -480,3 +487,268 @@ def test_a_run_in(wf: Program, tmp_path: Path, name: str) -> None:
     travel(wf, soil(KINDS[name](place)), tmp_path / "w.dot")
     found = [path for path in tmp_path.rglob("*") if path.name in ("pwned", "was-run")]
     assert not found
+
+
+# What does not fit the builders.
+
+
+def program(cwd: Path, *words: str | Path, **options: Any) -> Result:
+    """The program in a process of its own, as somebody else or with less memory."""
+    done = subprocess.run(
+        [sys.executable, "-m", "git_wf", *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        **options,
+    )
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_on_another_file_system(wf: Program, tmp_path: Path) -> None:
+    """Than the state directory is on."""
+    with ExitStack() as stack:
+        places = [tmp_path / "one"]
+        if elsewhere := other_file_system(tmp_path):
+            places.append(Path(stack.enter_context(TemporaryDirectory(dir=elsewhere))))
+        for place in places:
+            travel(wf, soil(plain(place)), tmp_path / "w.dot")
+
+
+def files(tmp: Path, count: int) -> Path:
+    """A repository of so many files, made without a process a file."""
+    path = tmp / "many"
+    git("init", "-q", str(path), cwd=tmp)
+    stream = ["blob\nmark :1\ndata 5\nfile\n\n", "commit refs/heads/main\n"]
+    stream += ["committer A <a@example.org> 1700000000 +0000\ndata 5\nmany\n\n"]
+    stream += [f"M 100644 :1 d{number % 100}/s{number % 7}/f{number}\n" for number in range(count)]
+    stream += ["M 100644 inline README\ndata 6\nhello\n\n"]
+    git("fast-import", "--quiet", cwd=path, stdin="".join(stream).encode())
+    git("reset", "-q", "--hard", cwd=path)
+    return path
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_many_files(wf: Program, tmp_path: Path, count: int) -> None:
+    script = "rm -r d1; mv d2 d102; for f in d3/s*/*; do echo x >>$f; done"
+    odd = Odd(files(tmp_path, count), script=script, paths=["d102/s2/f2"])
+    travel(wf, soil(odd), tmp_path / "w.dot")
+
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("size", "memory", "threshold"),
+    [(100, 95, "16m"), pytest.param(2048, 600, "512m", marks=pytest.mark.slow)],
+)
+def test_a_big_file(repo: Path, tmp_path: Path, size: int, memory: int, threshold: str) -> None:
+    """It is streamed: no process of ours, nor a git of ours, may have so much memory (MiB)."""
+    git("config", "core.bigFileThreshold", threshold, cwd=repo)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory * MEBIBYTE, memory * MEBIBYTE))
+
+    def limited(*words: str | Path, cwd: Path) -> Result:
+        return program(cwd, *words, preexec_fn=limit)
+
+    script = f"truncate -s {size}M big; echo tail >>big"
+    travel(
+        limited, soil(Odd(repo, script=script, paths=["big"], is_short=True)), tmp_path / "w.dot"
+    )
+    run = git("for-each-ref", "--format=%(refname)", "refs/heads/wf/run", cwd=repo).splitlines()
+    assert git("cat-file", "-s", f"{run[0]}:big", cwd=repo) == str(size * MEBIBYTE + 5)
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    """The checkpoint is made without them, and says so."""
+    path = make(tmp_path / "repo")
+    (path / "known").write_text("known\n")
+    commit(path)
+    script = (
+        "chmod 0 known; echo secret >new; chmod 0 new; mkdir dir; echo x >dir/x; chmod 0 dir; "
+        "echo x >beside"
+    )
+    notice = "files that cannot be read are left out: dir/, known, new"
+    made = ["known", "beside"]
+    odd = soil(Odd(path, script=script, paths=made, notices=[notice], is_short=True))
+    travel(
+        lambda *words, cwd: program(cwd, *words, preexec_fn=drop_privileges),
+        odd,
+        tmp_path / "w.dot",
+    )
+
+
+def drop_privileges() -> None:
+    """To root, no file is unreadable: it gives that up, and stays who it is."""
+    if os.geteuid() == 0:
+        drop, override, read_search = 24, 1, 2  # PR_CAPBSET_DROP, CAP_DAC_…
+        prctl = ctypes.CDLL(None).prctl
+        if prctl(drop, override) != 0 or prctl(drop, read_search) != 0:
+            raise OSError("prctl")
+
+
+# Refused, or done in part, and said.
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    path = tmp_path / "odd"
+    path.mkdir()
+    return path
+
+
+def refused(wf: Program, odd: Odd, workflow: Path) -> str:
+    """What a run is told that cannot begin; it leaves nothing behind."""
+    write_workflow(workflow, 'a [script="true"] start -> a -> exit')
+    state = Path(os.environ["XDG_STATE_HOME"])
+    with unchanged(odd):
+        result = wf("run", workflow, cwd=odd.where)
+    assert (result.status, result.out) == (128, "")
+    assert [path for path in state.rglob("*") if path.is_file()] == []
+    listed = git("worktree", "list", "--porcelain", cwd=odd.top).split("\n\n")
+    assert len(listed) == 1
+    return result.err
+
+
+def test_a_promisor_that_is_gone_and_needed(wf: Program, place: Path) -> None:
+    odd = partial_and_sparse(place)
+    base = git("rev-parse", "HEAD", cwd=odd.top)
+    (place / "origin").rename(place / "away")
+    assert refused(wf, odd, place / "w.dot") == (
+        f"fatal: git reset: fatal: '{place}/origin' does not appear to be a git repository\n"
+        f"hint: git worktree add --detach PATH {base[:12]} fails in the same way\n"
+        "hint: this is a partial clone: files that are missing come from its remote\n"
+    )
+
+
+def test_a_smudge_filter_that_fails(wf: Program, place: Path) -> None:
+    path = with_lfs(place)
+    base = git("rev-parse", "HEAD", cwd=path)
+    shutil.rmtree(place / "store")
+    assert refused(wf, Odd(path), place / "w.dot") == (
+        f"fatal: git reset: error: external filter '{place}/lfs smudge' failed 1\n"
+        f"hint: git worktree add --detach PATH {base[:12]} fails in the same way\n"
+    )
+
+
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_clean_filter_that_fails(wf: Program, place: Path, heals: bool) -> None:
+    """Told; the run goes on, the next checkpoint is whole; else the worktree stays."""
+    path = with_lfs(place)
+    mend = f"mv {place}/away {place}/lfs;" if heals else ""
+    workflow = write_workflow(
+        place / "w.dot",
+        f"""
+        a [script="echo a >a; mv {place}/lfs {place}/away; echo x >x.bin"]
+        b [script="{mend} echo b >b"]
+        start -> a -> b -> exit
+        """,
+    )
+    before = users_state(path)
+    result = wf.ok("run", workflow, cwd=path)
+    run = result.out.strip()
+    why = f"git status: error: external filter '{place}/lfs clean' failed 127"
+    skipped = f"no checkpoint could be recorded: {why}"
+    if heals:
+        assert notices_of(result) == [skipped, "1 checkpoints could not be recorded"]
+        assert timeline(Odd(path), run) == [("b", 1, "success")]
+        assert git("show", f"wf/run/{run}:x.bin", cwd=path).startswith("version stand-in")
+        assert git("show", f"wf/run/{run}:a", cwd=path) == "a"
+        assert users_state(path) == before
+        return
+    left = f"unrecorded changes are left in the worktree: {why}"
+    assert notices_of(result) == [skipped, skipped, left, "2 checkpoints could not be recorded"]
+    (place / "away").rename(place / "lfs")
+    assert users_state(path) == before
+    (kept,) = (line for line in result.err.splitlines() if line.startswith("worktree:"))
+    assert (Path(kept.split()[1]) / "x.bin").read_text() == "x\n"
+
+
+def test_a_repository_of_somebody_else(
+    wf: Program, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(place / "repo")
+    workflow = write_workflow(place / "w.dot", 'a [script="true"] start -> a -> exit')
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "true")
+    told = f"fatal: git rev-parse: fatal: detected dubious ownership in repository at '{path}'\n"
+    hint = f"hint: git config --global --add safe.directory {path}\n"
+    for words in (["log"], ["runs"], ["rewind"], ["run", str(workflow)]):
+        wf.fails(128, words, told + hint, cwd=path)
+
+
+def test_nodes_that_differ_in_case(wf: Program, place: Path) -> None:
+    """Each has its own trace and target, and what git stores fits a file system without case."""
+    odd = plain(place)
+    workflow = write_workflow(
+        place / "w.dot",
+        """
+        fix [script="echo fix"] Fix [script="echo Fix"] FIX [script="echo FIX"]
+        start -> fix -> Fix -> FIX -> exit
+        """,
+    )
+    with unchanged(odd):
+        run = wf.ok("run", workflow, cwd=odd.top).out.strip()
+        assert [node for node, _, _ in timeline(odd, run)] == ["fix", "Fix", "FIX"]
+        for ordinal, node in enumerate(("fix", "Fix", "FIX"), 1):
+            shown = wf.ok("show", node, "--json", cwd=odd.top).json
+            assert (shown["ordinal"], shown["node"]) == (ordinal, node)
+            log = f"{shown['metadata_commit']}:nodes/{node}/stdout.log"
+            assert git("show", log, cwd=odd.top) == node
+        wf.ok("rewind", "Fix", cwd=odd.top)
+        wf.ok("resume", cwd=odd.top)
+        assert [node for node, _, _ in timeline(odd, run)] == ["fix", "Fix", "FIX"]
+
+
+def test_refs_that_look_like_ours(wf: Program, place: Path) -> None:
+    """Tags and branches of the same short names lead nobody astray."""
+    odd = plain(place)
+    git("branch", "HEAD", cwd=odd.top, ok=(0, 128))
+    git("update-ref", "refs/heads/HEAD", "HEAD", cwd=odd.top)
+    for run in (run_id(1), run_id(2)):
+        for name in (f"wf/run/{run}", f"wf/meta/{run}", f"heads/wf/run/{run}", run):
+            git("tag", name, "HEAD", cwd=odd.top)
+    for name in ("HEAD", "main", "edit", "edit@1"):
+        git("update-ref", f"refs/tags/{name}", "HEAD", cwd=odd.top)
+    travel(wf, soil(odd), place / "w.dot")
+
+
+@pytest.mark.parametrize(
+    ("script", "is_work"),
+    [
+        ("true", False),
+        ("echo x >part/x", True),
+        ("echo x >part/x; git -C part add x; git -C part commit -q -m inner", True),
+        (
+            "cd part; echo x >x; git add x; git commit -q -m inner; git push -q origin HEAD:refs/heads/side",
+            False,
+        ),
+        ("git -C part/inner commit -q --allow-empty -m inner", True),
+    ],
+)
+def test_work_in_a_submodule(wf: Program, place: Path, script: str, is_work: bool) -> None:
+    """What a node leaves there is in no other repository: the run's worktree stays for it."""
+    inner, part, whole = (make(place / name) for name in ("inner", "part", "whole"))
+    for source, target in ((inner, part), (part, whole)):
+        git(*LOCAL, "submodule", "add", "-q", str(source), source.name, cwd=target)
+        commit(target)
+    fetch = f"git {' '.join(LOCAL)} submodule update -q --init --recursive"
+    workflow = write_workflow(
+        place / "w.dot", f'a [script="{fetch} && ({script})"] start -> a -> exit'
+    )
+    with unchanged(Odd(whole)):
+        result = wf.ok("run", workflow, cwd=whole)
+    trees = list(Path(os.environ["XDG_STATE_HOME"]).glob("git-wf/*/trees/*/part/.git"))
+    if not is_work:
+        assert (notices_of(result), trees) == ([], [])
+        return
+    told = "work in submodules is in no remote of theirs: part; the worktree stays"
+    assert notices_of(result) == [told]
+    (link,) = trees
+    assert f"worktree:     {link.parent.parent}\n" in result.err
+    recorded = git("rev-parse", f"wf/run/{result.out.strip()}:part", cwd=whole)
+    git("cat-file", "-e", recorded, cwd=link.parent)
+    wf.ok("rewind", "@0", cwd=whole)
+    wf.ok("resume", cwd=whole)
+    assert link.exists()
