@@ -38,7 +38,7 @@ from git_wf.store.objects import (
 from git_wf.store.repo import Repo
 
 KEEP_WORD = b"git-wf: its refs are about to move\n"
-_MAX_TAKEN_IN = 8 << 20  # bytes; a larger pack that git wrote is moved as it is
+_MAX_TAKEN_IN = 2 << 20  # bytes; a larger pack that git wrote is moved as it is
 MAX_CONSOLIDATED = 64 << 20  # bytes; a larger pack is left as it is
 _KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _STALE = 60.0  # seconds before an unlocked directory in `wf-tmp` is nobody's
@@ -411,10 +411,8 @@ class Pack:
             data = source.data
         elif isinstance(source, _Loose):
             _, _, data = _split_header(b"".join(source.parts()), oid)
-        elif any(oid in oids for oids in self._moved.values()):
-            return {}  # git writes packs of big files only
-        elif source is not None:
-            return {}  # from a pack of git's: blobs only
+        elif isinstance(source, _Packed) or any(oid in oids for oids in self._moved.values()):
+            return {}  # git writes packs of files only
         else:
             with _reading():
                 return reader.read_tree(oid)

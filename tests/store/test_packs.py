@@ -256,6 +256,27 @@ class TestQuarantine:
         judge(opened)
         assert opened.git("cat-file", "blob", f"{REF}:big") == data
 
+    def test_packs_of_small_files_become_part_of_ours(self, opened: Repo) -> None:
+        assert opened.work_tree is not None
+        contents = {f"f{number}": os.urandom(number * 40) for number in range(1, 30)}
+        for name, data in contents.items():
+            (opened.work_tree / name).write_bytes(data)
+        pack = Pack(opened)
+        place = pack.quarantine()
+        options = ("-c", "core.bigFileThreshold=0", "-c", "core.fsync=none")
+        opened.git(*options, "add", "-A", env=place.env)
+        tree = Oid(opened.git("write-tree", env=place.env).decode().strip())
+        assert len(list(place.path.glob("pack/*.pack"))) == 1
+        pack.take_in()
+        commit = pack.add("commit", encode_commit(Commit(tree, (), ADA, ADA, "x\n")))
+        with written(pack) as kept:
+            assert len(kept.paths) == 1
+            opened.git("update-ref", REF, commit)
+        assert scratch(opened) == []
+        judge(opened)
+        for name, data in contents.items():
+            assert opened.git("cat-file", "blob", f"{REF}:{name}") == data
+
     def test_big_objects_are_streamed(self, opened: Repo) -> None:
         size = 60_000_000
         pack = Pack(opened)
