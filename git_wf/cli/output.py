@@ -58,6 +58,32 @@ def tell_error(err: WfError) -> None:
         write_error(f"hint: {hint}")
 
 
+def tell_kept(kept: Sequence[str], rescued: Sequence[str], until: datetime | None) -> None:
+    """Where an operation keeps what it left behind, and until when."""
+    end = f" ({until_text(until)})" if until else ""
+    for ref in kept:
+        write(f"kept: {ref}{end if '/old/' in ref else ''}")
+    for ref in rescued:
+        write_error(f"notice: unrecorded changes in the worktree are kept at {ref}")
+
+
+def until_text(until: datetime) -> str:
+    """`until 2030-04-02`."""
+    return f"until {until.astimezone(timezone.utc):%Y-%m-%d}"
+
+
+def size_text(size: int) -> str:
+    """`0`, `512 B`, `4.0 kB`, `1.2 MB`; of 1024 each, as `du -h` counts."""
+    if size < 1024:
+        return f"{size} B" if size else "0"
+    amount = float(size)
+    for unit in ("kB", "MB", "GB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TB"
+
+
 def use_colour(config: Mapping[str, Sequence[str]], env: Mapping[str, str]) -> bool:
     """By `color.wf`, `color.ui`, `NO_COLOR`, and whether stdout is a terminal."""
     for key in ("color.wf", "color.ui"):
@@ -126,6 +152,17 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]
 def duration(milliseconds: int | None) -> str:
     """Empty where it is not known."""
     return "" if milliseconds is None else duration_text(milliseconds)
+
+
+def usage_text(usage: Mapping[str, Any]) -> str:
+    """`1,234 tokens in, 56 out, $0.0123`: what backends reported; empty where nothing was."""
+    told = []
+    if "input_tokens" in usage or "output_tokens" in usage:
+        given, got = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+        told.append(f"{given:,} tokens in, {got:,} out")
+    if "cost_usd" in usage:
+        told.append(f"${usage['cost_usd']:.4f}")
+    return ", ".join(told)
 
 
 def age(timestamp: str | None, now: datetime) -> str:

@@ -46,6 +46,8 @@ def _row(run: RunSummary, when: str) -> tuple[str, ...]:
         notes.append(f"child of {run.parent.get('run', '')} {where}")
     if run.waiting is not None:
         notes.append(f"waits for {run.waiting.get('node')}: {run.waiting.get('question')}")
+    if run.is_archived:
+        notes.append("archived")
     if run.problem:
         notes.append(run.problem)
     count = f"{run.checkpoints} checkpoint{'' if run.checkpoints == 1 else 's'}"

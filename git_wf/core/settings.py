@@ -10,6 +10,7 @@
 | `wf.dirty` | about uncommitted changes: `head`, `include`, `in-place`, `refuse` | `head` |
 | `wf.durable` | flush new objects to disk before refs move | false |
 | `wf.retryDelay` | replaces the first delay between attempts, e.g. `100ms` | |
+| `wf.undoExpire` | how long what an operation left behind is kept; `never` | `90d` |
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from git_wf.errors import UserError
 DIRTY_MODES = ("head", "include", "in-place", "refuse")
 _TRUE = ("true", "yes", "on", "1", "")
 _FALSE = ("false", "no", "off", "0")
+DAY = 86400.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Settings:
     dirty: str = "head"
     durable: bool = False
     retry_delay: float | None = None  # seconds
+    undo_expire: float | None = 90 * DAY  # seconds; None: for ever
 
 
 def read_settings(config: Mapping[str, Sequence[str]]) -> Settings:
@@ -55,6 +58,7 @@ def read_settings(config: Mapping[str, Sequence[str]]) -> Settings:
         dirty=_dirty(last("dirty")),
         durable=_boolean("durable", last("durable")),
         retry_delay=_seconds("retryDelay", last("retryDelay")),
+        undo_expire=_expiry("undoExpire", last("undoExpire")),
     )
 
 
@@ -107,4 +111,15 @@ def _seconds(key: str, value: str | None) -> float | None:
     duration = read_duration(value)
     if duration is None:
         raise _wrong(key, value, "a duration, such as 250ms or 5s")
+    return duration.seconds
+
+
+def _expiry(key: str, value: str | None) -> float | None:
+    if value is None:
+        return 90 * DAY
+    if value.lower() in ("never", "false"):
+        return None
+    duration = read_duration(value)
+    if duration is None:
+        raise _wrong(key, value, "a duration, such as 90d, or 'never'")
     return duration.seconds

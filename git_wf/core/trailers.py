@@ -105,15 +105,20 @@ def metadata_message(
 
 def parse_trailers(text: str) -> dict[str, str]:
     """Key → value of the last paragraph, where all of its lines are trailers; else nothing."""
+    return dict(parse_trailer_pairs(text))
+
+
+def parse_trailer_pairs(text: str) -> list[tuple[str, str]]:
+    """The same, in order: a key can stand there several times."""
     paragraph = text.rstrip("\n").rsplit("\n\n", 1)
     if len(paragraph) == 1:
-        return {}
-    found: dict[str, str] = {}
+        return []
+    found = []
     for line in paragraph[1].split("\n"):
         matched = _TRAILER.fullmatch(line)
         if matched is None:
-            return {}
-        found[matched[1]] = matched[2].strip()
+            return []
+        found.append((matched[1], matched[2].strip()))
     return found
 
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from git_wf.core.clock import milliseconds
-from git_wf.core.names import RefName, operation_id
+from git_wf.core.names import Oid, RefName, operation_id, ulid_milliseconds
 from git_wf.errors import Conflict, UserError
 from git_wf.ops.project import Project
 from git_wf.store.files import Lock, holder
 from git_wf.store.plans import RefPlan, WorktreeStep, apply_plan, plan_script, plan_to_json
 from git_wf.store.rescue import Rescue
-from git_wf.store.runs import StoredRun
-from git_wf.store.worktree import Worktree, find_worktree, git_dir_of
+from git_wf.store.runs import RunRefs, StoredRun
+from git_wf.store.worktree import Worktree, find_worktree, git_dir_of, list_worktrees
 
+_OTHER_FILES = 128  # that are open beside the locks
 LOCK_PATIENCE = 0.3  # seconds: a probe by somebody else is over by then
 
 
@@ -51,10 +53,19 @@ def script_of(project: Project, plan: RefPlan, moment: datetime) -> str:
     return plan_script(project.repo, plan, project.identity.env(moment), project.settings.names)
 
 
-def operation_of(moment: datetime, verb: str, run: StoredRun, target: str) -> str:
+def operation_of(after: str, moment: datetime, verb: str, run: StoredRun, target: str) -> str:
     """The id of an operation on a run as it is now."""
     tips = (run.refs.run_tip or "", run.refs.meta_tip or "")
-    return operation_id(milliseconds(moment), verb, run.run_id, target, *tips)
+    return next_operation(after, moment, verb, run.run_id, target, *tips)
+
+
+def next_operation(after: str, moment: datetime, *seed: str) -> str:
+    """The id of an operation, later than `after` even where clocks went back.
+
+    The same operation on the same state at the same moment has the same id.
+    """
+    at_least = ulid_milliseconds(after) + 1 if after else 0
+    return operation_id(max(milliseconds(moment), at_least), *seed)
 
 
 def this_process() -> str:
@@ -78,6 +89,30 @@ def held_run(project: Project, run: str, *, only_ask: bool = False) -> Iterator[
         yield
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def held_runs(project: Project, runs: Sequence[str], *, only_ask: bool = False) -> Iterator[None]:
+    """As `held_run`, of several: all of them are held, or none."""
+    _allow_open_files(len(runs))
+    with contextlib.ExitStack() as stack:
+        for run in sorted(set(runs)):  # in one order for everybody: nobody waits for another
+            stack.enter_context(held_run(project, run, only_ask=only_ask))
+        yield
+
+
+def _allow_open_files(count: int) -> None:
+    """Each lock is an open file, and a shell allows a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = count + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UserError(
+            f"{count} runs at once are more than this system lets a program lock",
+            hint=f"name fewer, or ulimit -Hn {needed}",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def take_run_lock(project: Project, run: str) -> Lock:
@@ -118,16 +153,46 @@ def own_worktree_step(
     return (WorktreeStep(path, git_dir, commands, rescue),)
 
 
+def is_worktree_behind(project: Project, refs: RunRefs, old_tip: Oid | None) -> bool:
+    """Whether git-wf's own worktree still has what the run branch was at before it was moved:
+    a command was killed between the two."""
+    tip, read = refs.run_tip, project.store.reader.read_commit
+    ours = [one.path for one in _checked_out(project, refs.run_id) if one.is_ours]
+    if not ours or not tip or not old_tip or project.store.reader.find(old_tip) is None:
+        return False
+    git_dir = git_dir_of(project.repo, ours[0])
+    if git_dir is None or not ours[0].is_dir() or read(tip).tree == read(old_tip).tree:
+        return False
+    return project.repo.at_worktree(ours[0], git_dir).index_is_at(old_tip)
+
+
 def refuse_users_checkout(project: Project, run: str) -> None:
     """A branch must not move under a worktree that git-wf did not make."""
-    for worktree in _checked_out(project, run):
-        if not worktree.is_ours:
-            branch = project.settings.names.short_branch(run)
+    refuse_checked_out(project, run, list_worktrees(project.repo, project.state_dir))
+
+
+def refuse_checked_out(project: Project, run: str, worktrees: Iterable[Worktree]) -> None:
+    """The same, of worktrees that were listed before."""
+    branch = project.settings.names.run_branch(run)
+    for worktree in worktrees:
+        if worktree.branch == branch and not worktree.is_ours:
             raise UserError(
-                f"branch '{branch}' is checked out at '{worktree.path}'",
+                f"branch '{project.settings.names.short_branch(run)}' is checked out at "
+                f"'{worktree.path}'",
                 hint=f"git -C '{worktree.path}' switch --detach",
             )
-    return None
+
+
+def refuse_archived(refs: RunRefs) -> None:
+    """An archived run has no refs that could move."""
+    if refs.is_archived:
+        raise UserError(
+            f"run {refs.run_id} is archived",
+            hint=[
+                f"git wf undo {refs.run_id} brings it back",
+                f"git wf fork {refs.run_id} starts a new run from it",
+            ],
+        )
 
 
 def _checked_out(project: Project, run: str) -> list[Worktree]:

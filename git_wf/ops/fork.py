@@ -13,10 +13,10 @@ from git_wf.core.names import RUN_ID_HINT, RunId, is_run_id
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import metadata_message
 from git_wf.errors import UserError
-from git_wf.ops.change import Change, carry_out, script_of
+from git_wf.ops.change import Change, carry_out, operation_of, script_of
 from git_wf.ops.project import Project
 from git_wf.ops.rewind import require_recorded, target_tree
-from git_wf.ops.select import select
+from git_wf.ops.select import Selected, select
 from git_wf.store.objects import Commit
 from git_wf.store.objects import Entry as TreeEntry
 from git_wf.store.plans import RefPlan, new_blob, new_commit, new_tree
@@ -42,7 +42,7 @@ def fork(
     moment = project.clock.now()
     entry = selected.entry(project, default="0")
     run_id = _new_id(project, new_run_id, moment)
-    plan = plan_fork(project, selected.run, entry, run_id, moment)
+    plan = plan_fork(project, selected, entry, run_id, moment)
     change = carry_out(project, plan, moment, dry_run=dry_run)
     return Forked(
         change=change,
@@ -66,8 +66,9 @@ def _new_id(project: Project, given: str | None, moment: datetime) -> RunId:
 
 
 def plan_fork(
-    project: Project, run: StoredRun, entry: Entry, new_run: RunId, moment: datetime
+    project: Project, selected: Selected, entry: Entry, new_run: RunId, moment: datetime
 ) -> RefPlan:
+    run = selected.run
     names, form = project.settings.names, project.repo.object_format
     target = require_recorded(entry)
     assert entry.metadata_commit is not None, entry
@@ -85,6 +86,9 @@ def plan_fork(
             names,
             new_run,
             f"fork from {run.run_id} @{entry.ordinal}",
+            Op=operation_of(
+                selected.last_operation, moment, "fork", run, f"{entry.name} {new_run}"
+            ),
             Forked_From=run.run_id,
             Target=entry.name,
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from git_wf.core.checkpoint import FORMAT
@@ -12,6 +12,7 @@ from git_wf.core.timeline import Entry
 from git_wf.errors import StateUnreadable
 from git_wf.ops.project import Project
 from git_wf.ops.select import find_run
+from git_wf.store.archive import ArchivedRun
 from git_wf.store.runs import ChangeCounts, RunRefs, StoredRun, Timeline
 
 DIALECT = "wf"
@@ -34,7 +35,7 @@ class RunLog:
         return found or ChangeCounts()
 
     def to_json(self) -> dict[str, Any]:
-        record = self.run.record
+        record, refs = self.run.record, self.run.refs
         return {
             "format": FORMAT,
             "run_id": self.run.run_id,
@@ -44,8 +45,9 @@ class RunLog:
             "finalized": self.run.conclusion is not None,
             "waiting": waiting_json(self.run, self.status),
             "base": self.run.base,
-            "branch": self.branch if self.run.refs.run_tip else None,
-            "metadata_ref": self.metadata_ref if self.run.refs.meta_tip else None,
+            "branch": self.branch if refs.run_tip and not refs.is_archived else None,
+            "metadata_ref": self.metadata_ref if refs.meta_tip and not refs.is_archived else None,
+            "archived": refs.is_archived,
             "forked_from": record.get("forked_from"),
             "parent": record.get("parent"),
             "checkpoints": [self.checkpoint_json(entry) for entry in self.timeline.entries],
@@ -81,8 +83,11 @@ def read_log(project: Project, run: str | None) -> RunLog:
 
 def run_status(project: Project, run: StoredRun) -> str:
     """One of `running, success, partial_success, fail, waiting, interrupted, unknown`."""
-    if project.store.is_live(run.run_id):
-        return "running"
+    return "running" if project.store.is_live(run.run_id) else recorded_status(run)
+
+
+def recorded_status(run: StoredRun) -> str:
+    """The same, of a run that nobody goes on with, or that we hold ourselves."""
     if run.conclusion is not None:
         return str(run.conclusion.get("status") or "unknown")
     return "waiting" if run.waiting is not None else "interrupted"
@@ -128,6 +133,7 @@ class RunSummary:
     problem: str | None = None
     waiting: Mapping[str, Any] | None = None  # what for, where the status is `waiting`
     parent: Mapping[str, Any] | None = None  # `run, node, visit` that it is a child of
+    is_archived: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -145,25 +151,60 @@ class RunSummary:
             "forked_from": self.forked_from,
             "parent": self.parent,
             "waiting": self.waiting,
+            "archived": self.is_archived,
             "notes": [self.problem] if self.problem else [],
         }
 
 
 def list_runs(project: Project) -> list[RunSummary]:
     """All runs, newest first. One that cannot be read is listed, with what is wrong."""
-    return [_summary(project, refs) for refs in reversed(project.store.refs().values())]
+    known = project.store.refs()
+    archived = known.archive.entries(project.store.reader)
+    is_open = set(known.open)
+    return [
+        summarize(project, known[run]) if run in is_open else archived_summary(run, archived[run])
+        for run in reversed(list(known))
+    ]
 
 
-def _summary(project: Project, refs: RunRefs) -> RunSummary:
+def archived_summary(run: str, entry: ArchivedRun | StateUnreadable) -> RunSummary:
+    """Of an archived run, by its entry alone."""
+    if isinstance(entry, StateUnreadable):
+        return _unreadable(run, entry, is_archived=True)
+    told = entry.summary
+    return RunSummary(
+        run_id=run,
+        workflow=told.get("workflow"),
+        status=str(told.get("status")),
+        created_at=told.get("created_at"),
+        updated_at=told.get("updated_at"),
+        checkpoints=int(told.get("checkpoints") or 0),
+        current_node=told.get("current_node"),
+        branch=None,
+        metadata_ref=None,
+        labels=told.get("labels") or {},
+        forked_from=told.get("forked_from"),
+        parent=told.get("parent"),
+        is_archived=True,
+    )
+
+
+def _unreadable(run: str, err: StateUnreadable, *, is_archived: bool = False) -> RunSummary:
+    return RunSummary(
+        run, None, "unknown", None, None, 0, None, None, None, {}, None, err.message,
+        is_archived=is_archived,
+    )  # fmt: skip
+
+
+def summarize(project: Project, refs: RunRefs) -> RunSummary:
+    """What a list shows of a run."""
     names = project.settings.names
     branch = names.short_branch(refs.run_id) if refs.run_tip else None
     meta = names.meta_ref(refs.run_id) if refs.meta_tip else None
     try:
         run = project.store.load(refs)
     except StateUnreadable as err:
-        return RunSummary(
-            refs.run_id, None, "unknown", None, None, 0, None, branch, meta, {}, None, err.message
-        )
+        return replace(_unreadable(refs.run_id, err), branch=branch, metadata_ref=meta)
     record, checkpoint, status = run.record, run.checkpoint, run_status(project, run)
     return RunSummary(
         run_id=refs.run_id,

@@ -22,7 +22,7 @@ from git_wf.core.run_config import read_run_config, to_tables
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
 from git_wf.errors import Conflict, GitFailed, StateUnreadable, UserError, WorkflowInvalid
-from git_wf.ops.change import held_run, refuse_users_checkout
+from git_wf.ops.change import held_run, refuse_archived, refuse_users_checkout
 from git_wf.ops.child_files import recorded_children
 from git_wf.ops.children import OpenRun, RunChildren, in_turn
 from git_wf.ops.host import Host
@@ -237,6 +237,7 @@ def _people(project: Project, found: _Found, answering: Answering) -> People | N
 
 
 def _read_run(project: Project, refs: RunRefs) -> _Found:
+    refuse_archived(refs)
     run = project.store.load(refs)
     if run.conclusion is not None:
         raise UserError(

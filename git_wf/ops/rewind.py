@@ -8,14 +8,16 @@ from datetime import datetime
 
 from git_wf.core.names import Oid, RefName
 from git_wf.core.timeline import Entry
-from git_wf.core.trailers import metadata_message
+from git_wf.core.trailers import metadata_message, parse_trailers
 from git_wf.errors import StateUnreadable, UserError
 from git_wf.ops.change import (
     Change,
     carry_out,
     held_run,
+    is_worktree_behind,
     operation_of,
     own_worktree_step,
+    refuse_archived,
     script_of,
 )
 from git_wf.ops.project import Project
@@ -56,15 +58,14 @@ def rewind(project: Project, words: Sequence[str], *, dry_run: bool) -> Rewound:
 
 def plan_rewind(project: Project, selected: Selected, entry: Entry, moment: datetime) -> RefPlan:
     run, names = selected.run, project.settings.names
+    refuse_archived(run.refs)
     target, tip = require_recorded(entry), run.refs.run_tip
     if tip is None or run.refs.meta_tip is None:
         raise StateUnreadable(f"run {run.run_id} has no run branch", hint="fetch it first")
-    operation = operation_of(moment, "rewind", run, entry.name)
+    operation = operation_of(selected.last_operation, moment, "rewind", run, entry.name)
     objects, metadata = _metadata(project, run, entry, moment, operation)
     if tip == entry.commit and _is_there_already(project, run, objects[-1]):
-        raise UserError(
-            f"run {run.run_id} is at {entry.name} already", hint="git wf resume goes on from there"
-        )
+        return _finishing_plan(project, run, entry, moment, operation)
     kept: tuple[RefName, ...] = ()
     updates = [RefUpdate(names.meta_ref(run.run_id), metadata, run.refs.meta_tip)]
     if tip != target:
@@ -78,6 +79,27 @@ def plan_rewind(project: Project, selected: Selected, entry: Entry, moment: date
         updates=tuple(updates),
         objects=tuple(objects),
         kept=kept,
+        target=entry.name,
+        worktrees=own_worktree_step(project, run, moment, operation),
+    )
+
+
+def _finishing_plan(
+    project: Project, run: StoredRun, entry: Entry, moment: datetime, operation: str
+) -> RefPlan:
+    """The run is there already: what is left is a worktree that a killed rewind did not come to."""
+    assert run.refs.meta_tip is not None, run
+    told = parse_trailers(project.store.reader.read_commit(run.refs.meta_tip).message)
+    old_tip = told.get(project.settings.names.trailer("Rewound-From"))
+    if not is_worktree_behind(project, run.refs, Oid(old_tip or "") or None):
+        raise UserError(
+            f"run {run.run_id} is at {entry.name} already", hint="git wf resume goes on from there"
+        )
+    return RefPlan(
+        operation="rewind",
+        run_id=run.run_id,
+        reason=f"{project.settings.names.namespace}: rewind {entry.name}",
+        updates=(),
         target=entry.name,
         worktrees=own_worktree_step(project, run, moment, operation),
     )

@@ -14,7 +14,7 @@ from git_wf.core.sections import enclosing_fan_outs
 from git_wf.core.timeline import Entry, Sections, find_target, is_target_form
 from git_wf.errors import StateUnreadable, UserError
 from git_wf.ops.project import Project
-from git_wf.store.runs import RunRefs, StoredRun, Timeline
+from git_wf.store.runs import RunIndex, RunRefs, StoredRun, Timeline
 
 _NO_RUNS_HINT = "git wf run WORKFLOW starts one"
 
@@ -26,6 +26,7 @@ class Selected:
     run: StoredRun
     timeline: Timeline
     target: str | None
+    last_operation: str = ""  # the newest in the repository whose tips are kept
 
     def entry(self, project: Project, default: str) -> Entry:
         """The checkpoint that the target names; without one, what `default` names."""
@@ -71,7 +72,7 @@ def select(project: Project, words: Sequence[str]) -> Selected:
     known = project.store.refs()
     if len(words) > 1:
         refs, target = find_run(project, words[0], known), words[1]
-    elif words and (matches := _matches(project, words[0], known)):
+    elif words and (matches := matching_runs(project, words[0], known)):
         _refuse_two_readings(project, words[0], matches, known)
         refs, target = _only(words[0], matches, known), None
     elif words and _is_only_a_run(words[0], project):
@@ -80,28 +81,38 @@ def select(project: Project, words: Sequence[str]) -> Selected:
     else:
         refs, target = default_run(project, known), words[0] if words else None
     run = project.store.load(refs)
-    return Selected(run, project.store.timeline(run), target)
+    return Selected(run, project.store.timeline(run), target, known.last_operation)
 
 
-def find_run(project: Project, text: str | None, known: Mapping[RunId, RunRefs]) -> RunRefs:
+def find_run(project: Project, text: str | None, known: RunIndex) -> RunRefs:
     """The run that a word names; without a word, the default one."""
     if text is None:
         return default_run(project, known)
-    matches = _matches(project, text, known)
+    matches = matching_runs(project, text, known)
     if not matches:
         raise _no_match(text)
     return _only(text, matches, known)
 
 
-def default_run(project: Project, known: Mapping[RunId, RunRefs]) -> RunRefs:
+def find_word(project: Project, text: str, runs: Sequence[RunId]) -> RunId:
+    """The one of `runs` that a word names, whether it is there or only kept."""
+    matches = matching_runs(project, text, runs)
+    if not matches:
+        raise _no_match(text)
+    _refuse_several(text, matches)
+    return matches[0]
+
+
+def default_run(project: Project, known: RunIndex) -> RunRefs:
     """The run whose branch we are on, else the newest; of a child the run that it is part of."""
     head = project.repo.head_ref() if known else None
     here = project.settings.names.run_of_ref(head) if head else None
     if here is not None and here in known:
         return known[here]
-    if not known:
+    newest = known.newest
+    if newest is None:
         raise UserError("no runs in this repository", hint=_NO_RUNS_HINT)
-    return _outermost(project, known[max(known)], known)
+    return _outermost(project, known[newest], known)
 
 
 def _outermost(project: Project, refs: RunRefs, known: Mapping[RunId, RunRefs]) -> RunRefs:
@@ -118,7 +129,7 @@ def _outermost(project: Project, refs: RunRefs, known: Mapping[RunId, RunRefs]) 
     return refs
 
 
-def _matches(project: Project, text: str, known: Iterable[RunId]) -> list[RunId]:
+def matching_runs(project: Project, text: str, known: Iterable[RunId]) -> list[RunId]:
     namespace = project.settings.names.run_namespace
     for prefix in (f"refs/heads/{namespace}/", f"{namespace}/"):
         if text.startswith(prefix):
@@ -130,12 +141,16 @@ def _matches(project: Project, text: str, known: Iterable[RunId]) -> list[RunId]
 
 
 def _only(text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]) -> RunRefs:
+    _refuse_several(text, matches)
+    return known[matches[0]]
+
+
+def _refuse_several(text: str, matches: Sequence[RunId]) -> None:
     if len(matches) > 1:
         listed = ", ".join(matches[:5]) + (", …" if len(matches) > 5 else "")
         raise UserError(
             f"run '{text}' is ambiguous: it could be {listed}", hint="git wf runs lists them"
         )
-    return known[matches[0]]
 
 
 def _is_only_a_run(text: str, project: Project) -> bool:
@@ -156,7 +171,7 @@ def _no_match(text: str) -> UserError:
 
 
 def _refuse_two_readings(
-    project: Project, text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]
+    project: Project, text: str, matches: Sequence[RunId], known: RunIndex
 ) -> None:
     """A beginning of a run id can be a number of checkpoints, or the beginning of a commit's id."""
     if not is_target_form(text) and (len(text) == 26 or _commit_of(project, text) is None):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from git_wf.core.names import Names, Oid, RefName
+from git_wf.store.files import remove_tree
 from git_wf.store.identity import Identity
 from git_wf.store.objects import (
     Commit,
@@ -27,11 +28,12 @@ from git_wf.store.objects import (
     encode_tree,
     hash_object,
 )
-from git_wf.store.packs import Pack
+from git_wf.store.packs import Pack, release_stale_keeps
 from git_wf.store.refs import RefUpdate, move_refs
 from git_wf.store.repo import Repo
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.staging import nested_repositories
+from git_wf.store.worktree import remove_worktree
 
 # Author and committer lines that git makes of its environment just so: it strips these marks from
 # both ends of a name and an address.
@@ -43,6 +45,7 @@ _ODD = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-
 # What a here-document gives back as it is, and a terminal shows without harm.
 _PLAIN = re.compile(f"(?:[^{_ODD}]*\n)?")
 _BYTES = re.compile("[\ud800-\udfff]")
+_MANY_PARENTS = 256  # more of them are no command line to read
 _PLAIN_NAME = re.compile(f'[^{_ODD}\t\n"\\\\]+')
 
 
@@ -74,13 +77,15 @@ def new_commit(name: str, commit: Commit, object_format: str) -> NewObject:
 class WorktreeStep:
     """Git commands (without `git`) to be run in a worktree, once the refs have moved.
 
-    With `rescue`, what was not recorded in the worktree is kept before: `names` says how.
+    With `rescue`, what was not recorded in the worktree is kept before. One that `is_removed`
+    goes, with all that is in it.
     """
 
     path: Path
     git_dir: Path
-    commands: tuple[tuple[str, ...], ...]
+    commands: tuple[tuple[str, ...], ...] = ()
     rescue: Rescue | None = None
+    is_removed: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class RefPlan:
     """What an operation will do. `objects` are in order: each comes after what it refers to."""
 
     operation: str  # `rewind`, `fork`, `undo`, …
-    run_id: str
+    run_id: str | None  # None where there are several runs
     reason: str  # the reflog message, one line
     updates: tuple[RefUpdate, ...]
     objects: tuple[NewObject, ...] = ()
@@ -96,6 +101,12 @@ class RefPlan:
     new_run_id: str | None = None
     target: str | None = None
     worktrees: tuple[WorktreeStep, ...] = ()
+    directories: tuple[Path, ...] = ()  # that go: of runs that are removed
+
+
+# What `apply_plan` does, in order; each is told once it is done. All that is seen of a plan is
+# made by `refs`, at once; the steps behind it only let go of what no ref names any more.
+STEPS = ("rescue", "objects", "refs", "worktree", "directory")
 
 
 def apply_plan(
@@ -106,34 +117,50 @@ def apply_plan(
     *,
     names: Names,
     durable: bool = False,
+    at_step: Callable[[str], None] = lambda step: None,
 ) -> tuple[RefName, ...]:
     """Rescues what worktrees hold, makes the objects, moves the refs in one transaction, then
-    sees to the worktrees. Returns the refs that rescue something.
+    sees to worktrees and directories. Returns the refs that rescue something.
 
-    Raises `Conflict`, `UserError`, `GitFailed` or `OSError`; no ref of the plan has moved then,
-    unless it was a worktree's step that failed.
+    `at_step` hears the name of each of `STEPS` when it is done. Raises `Conflict`, `UserError`,
+    `GitFailed` or `OSError`; no ref of the plan has moved then, unless it was a step behind
+    `refs` that failed.
     """
+    release_stale_keeps(repo)
     rescued = []
     for step in plan.worktrees:
         if step.rescue is not None and step.path.is_dir():
             place = repo.at_worktree(step.path, step.git_dir)
             if rescue_worktree(place, names, step.rescue, identity, moment):
                 rescued.append(step.rescue.ref)
+    at_step("rescue")
     pack = Pack(repo)
     for new in plan.objects:
         pack.add(new.kind, new.data)
     kept = pack.write(durable=durable)
+    at_step("objects")
     try:
         move_refs(repo, plan.updates, plan.reason, identity.env(moment))
     finally:
         if kept is not None:
             kept.release()
+    at_step("refs")
     for step in plan.worktrees:
-        if step.path.is_dir():
-            place = repo.at_worktree(step.path, step.git_dir)
-            for command in step.commands:
-                place.git(*command, env=identity.env(moment))
+        _see_to_worktree(repo, step, identity.env(moment))
+    at_step("worktree")
+    for directory in plan.directories:
+        remove_tree(directory)
+    at_step("directory")
     return tuple(rescued)
+
+
+def _see_to_worktree(repo: Repo, step: WorktreeStep, env: Mapping[str, str]) -> None:
+    if step.is_removed:
+        remove_worktree(repo, step.path)
+    elif step.path.is_dir():
+        place = repo.at_worktree(step.path, step.git_dir)
+        for command in step.commands:
+            place.git(*command, env=env)
 
 
 def plan_to_json(plan: RefPlan, applied: bool) -> dict[str, Any]:
@@ -166,9 +193,12 @@ def plan_script(repo: Repo, plan: RefPlan, identity_env: Mapping[str, str], name
     exported = dict(identity_env)
     for new in plan.objects:
         lines += ["", f"# {_comment(new.name)}", *_object_lines(new, exported, repo)]
-    lines += ["", *_update_lines(plan, exported, identity_env)]
+    if plan.updates:
+        lines += ["", *_update_lines(plan, exported, identity_env)]
     for step in plan.worktrees:
         lines += ["", *_worktree_lines(step, repo, names)]
+    if plan.directories:
+        lines += ["", *_directory_lines(plan.directories, repo)]
     return "\n".join(lines) + "\n"
 
 
@@ -177,6 +207,10 @@ expect() {
     read -r made || made=nothing
     [ "$made" = "$1" ] || { echo "fatal: expected $1, made $made" >&2; exit 1; }
 }"""
+
+
+# The repository that the script runs in.
+_HERE = 'here=$(cd "$(git rev-parse --git-common-dir)" && pwd -P)'
 
 
 def _comment(text: str) -> str:
@@ -188,7 +222,7 @@ def _object_lines(new: NewObject, exported: dict[str, str], repo: Repo) -> Itera
     if new.kind == "commit":
         commit = decode_commit(new.data)
         idents = _ident_env(commit)
-        if idents is not None:
+        if idents is not None and len(commit.parents) <= _MANY_PARENTS:
             for key, value in idents.items():
                 if exported.get(key) != value:
                     exported[key] = value
@@ -309,11 +343,23 @@ def _rescue_lines(
 def _worktree_lines(step: WorktreeStep, repo: Repo, names: Names) -> Iterator[str]:
     """Only where the worktree is there and belongs to the repository that the script runs in."""
     path, common = shlex.quote(os.fspath(step.path)), shlex.quote(os.fspath(repo.common_dir))
-    yield 'here=$(cd "$(git rev-parse --git-common-dir)" && pwd -P)'
+    yield _HERE
     yield f'if [ -d {path} ] && [ "$here" = {common} ]; then'
     place = ["git", "--git-dir", os.fspath(step.git_dir), "--work-tree", os.fspath(step.path)]
     if step.rescue is not None:
         yield from _rescue_lines(step, step.rescue, repo, shlex.join(place), names)
     for command in step.commands:
         yield f"    (cd {path} && {shlex.join([*place, *command])})"
+    if step.is_removed:
+        yield '    cd "$here"'
+        yield f"    git worktree unlock {path} 2>/dev/null || :"
+        yield f"    git worktree remove --force --force {path}"
+    yield "fi"
+
+
+def _directory_lines(directories: Iterable[Path], repo: Repo) -> Iterator[str]:
+    yield _HERE
+    yield f'if [ "$here" = {shlex.quote(os.fspath(repo.common_dir))} ]; then'
+    for path in directories:
+        yield f"    rm -rf {shlex.quote(os.fspath(path))}"
     yield "fi"

@@ -201,6 +201,11 @@ class Repo:
         done = self.run("merge-base", "--is-ancestor", old, new, ok=(0, 1))
         return done.returncode == 0
 
+    def index_is_at(self, commit: str) -> bool:
+        """Whether the index of this worktree is just what a commit has."""
+        done = self.run("diff-index", "--cached", "--quiet", commit, "--", ok=(0, 1, 128))
+        return done.returncode == 0
+
     def config_values(self) -> dict[str, list[str]]:
         """Key (section and name in lower case) → its values, weakest first."""
         listed = self._unsealed("config", "--null", "--list")

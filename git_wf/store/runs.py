@@ -6,7 +6,7 @@ all runs, two `git log` for a timeline, one live `cat-file` for records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,6 +24,7 @@ from git_wf.core.trailers import (
     run_commit_message,
 )
 from git_wf.errors import StateUnreadable
+from git_wf.store.archive import Archive, ArchivedRun
 from git_wf.store.files import is_locked
 from git_wf.store.objects import (
     Commit,
@@ -41,11 +42,58 @@ from git_wf.store.repo import Repo
 
 @dataclass(frozen=True)
 class RunRefs:
-    """The two refs of a run; one may be missing."""
+    """The two refs of a run; one may be missing. Those of an archived run are not there any more:
+    their tips are in the archive."""
 
     run_id: RunId
     run_tip: Oid | None
     meta_tip: Oid | None
+    is_archived: bool = False
+
+
+class RunIndex(Mapping[RunId, RunRefs]):
+    """All runs, oldest first (a ULID begins with its time). Of the archived ones only the ids are
+    read before one is asked for."""
+
+    def __init__(self, store: RunStore, tips: Mapping[RefName, Oid]) -> None:
+        names = store.names
+        ids = {run for ref in tips if (run := names.run_of_ref(ref)) is not None}
+        self._store = store
+        self._tips = tips
+        self.open = [run for run in sorted(ids) if is_run_id(run)]
+        self.archive = store.read_archive(tips.get(names.archive_ref))
+        self.kept = {ref: kept for ref in tips if (kept := names.kept_tip(ref)) is not None}
+        self._ids = self.open
+        if self.archive.tip is not None:
+            self._ids = sorted({*self.open, *self.archive.runs})
+
+    def __getitem__(self, run: RunId) -> RunRefs:
+        found = self._store.pair(self._tips, run)
+        if found.run_tip or found.meta_tip:
+            return found
+        if run not in self.archive:
+            raise KeyError(run)
+        return self._store.archived_refs(self.archive.entry(self._store.reader, run))
+
+    def __iter__(self) -> Iterator[RunId]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def tip(self, ref: str) -> Oid | None:
+        """Where a ref of ours is."""
+        return self._tips.get(RefName(ref))
+
+    @property
+    def last_operation(self) -> str:
+        """The newest operation whose tips are kept; empty where there is none."""
+        return max((kept.operation for kept in self.kept.values()), default="")
+
+    @property
+    def newest(self) -> RunId | None:
+        """The newest run; an archived one where there are no others."""
+        return max(self.open or self._ids, default=None)
 
 
 @dataclass(frozen=True)
@@ -107,7 +155,7 @@ _RECORD_TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def _check_record(record: Mapping[str, Any], origin: str) -> None:
+def check_record(record: Mapping[str, Any], origin: str) -> None:
     """What is read of a run record without asking again."""
     for key, types in _RECORD_TYPES.items():
         if not isinstance(record.get(key), types):
@@ -140,26 +188,34 @@ class RunStore:
 
     # Which runs there are.
 
-    def refs(self) -> dict[RunId, RunRefs]:
-        """All runs, oldest first (a ULID begins with its time).
-
-        A branch of the user's own beside ours, such as `wf/run/attempt`, is no run.
-        """
-        branches = f"refs/heads/{self.names.run_namespace}"
-        tips = list_refs(self.repo, branches, self.names.meta_root)
-        ids = {run for ref in tips if (run := self.names.run_of_ref(ref)) is not None}
-        return {run: self._pair(tips, run) for run in sorted(ids) if is_run_id(run)}
+    def refs(self) -> RunIndex:
+        """All runs. A branch of the user's own beside ours, such as `wf/run/attempt`, is none."""
+        names = self.names
+        branches = f"refs/heads/{names.run_namespace}"
+        return RunIndex(
+            self,
+            list_refs(self.repo, branches, names.meta_root, names.old_root, names.archive_ref),
+        )
 
     def run_refs(self, run: RunId) -> RunRefs | None:
-        branch, meta = self.names.run_branch(run), self.names.meta_ref(run)
-        tips = list_refs(self.repo, branch, meta)
-        found = self._pair(tips, run)
-        return found if found.run_tip or found.meta_tip else None
+        names = self.names
+        tips = list_refs(self.repo, names.run_branch(run), names.meta_ref(run), names.archive_ref)
+        found = self.pair(tips, run)
+        if found.run_tip or found.meta_tip:
+            return found
+        archive = self.read_archive(tips.get(names.archive_ref))
+        return self.archived_refs(archive.entry(self.reader, run)) if run in archive else None
 
-    def _pair(self, tips: Mapping[RefName, Oid], run: RunId) -> RunRefs:
+    def pair(self, tips: Mapping[RefName, Oid], run: RunId) -> RunRefs:
         return RunRefs(
             run, tips.get(self.names.run_branch(run)), tips.get(self.names.meta_ref(run))
         )
+
+    def read_archive(self, tip: Oid | None) -> Archive:
+        return Archive.read(self.reader, self.names, tip)
+
+    def archived_refs(self, archived: ArchivedRun) -> RunRefs:
+        return replace(self.pair(archived.refs, archived.run_id), is_archived=True)
 
     def lock_path(self, run: str) -> Path:
         return self.repo.common_dir / "git-wf" / f"{run}.lock"
@@ -172,16 +228,17 @@ class RunStore:
     def load(self, refs: RunRefs) -> StoredRun:
         """Raises `StateUnreadable` that names what is missing or corrupt."""
         if refs.meta_tip is None:
-            raise StateUnreadable(
-                f"run {refs.run_id} has no metadata ref '{self.names.meta_ref(refs.run_id)}'",
-                hint="fetch it: git fetch REMOTE "
-                f"'+{self.names.meta_root}/*:{self.names.meta_root}/*'",
-            )
+            ref, root = self.names.meta_ref(refs.run_id), self.names.meta_root
+            hints = [f"fetch it: git fetch REMOTE '+{root}/*:{root}/*'"]
+            named = self._named_metadata(refs)
+            if named is not None:
+                hints.insert(0, f"git update-ref {ref} {named} makes it again")
+            raise StateUnreadable(f"run {refs.run_id} has no metadata ref '{ref}'", hint=hints)
         tree = self.tree_of(refs.meta_tip)
         record = self.read_json(tree, "run.json", refs.run_id)
         if record is None:
             raise StateUnreadable(f"run {refs.run_id} has no run.json in its metadata")
-        _check_record(record, f"{self.names.meta_ref(refs.run_id)}:run.json")
+        check_record(record, f"{self.names.meta_ref(refs.run_id)}:run.json")
         checkpoint = self.read_json(tree, "checkpoint.json", refs.run_id)
         name = f"{self.names.meta_ref(refs.run_id)}:checkpoint.json"
         return StoredRun(
@@ -272,14 +329,19 @@ class RunStore:
 
     def _unjoined_tip(self, run: StoredRun) -> list[Oid]:
         """The metadata commit that the run tip names: a crash can leave the branch one ahead."""
-        if run.refs.run_tip is None:
-            return []
-        _, data = self.reader.read(run.refs.run_tip)
+        named = self._named_metadata(run.refs, of_fork=True)
+        return [] if named is None else [named]
+
+    def _named_metadata(self, refs: RunRefs, *, of_fork: bool = False) -> Oid | None:
+        """The metadata commit that the run tip names; the tip of a fork can be another run's."""
+        if refs.run_tip is None:
+            return None
+        _, data = self.reader.read(refs.run_tip)
         fields = run_commit_fields(self.names, decode_commit(data).message)
-        named = fields.metadata_commit if fields else None
-        if named is None or self.reader.find(named) is None:
-            return []
-        return [Oid(named)]
+        if fields is None or not (of_fork or fields.run == refs.run_id):
+            return None
+        named = fields.metadata_commit
+        return Oid(named) if named and self.reader.find(named) is not None else None
 
     def _log(self, *args: str) -> Iterator[_LogLine]:
         told = self.repo.git(
@@ -321,6 +383,45 @@ class RunStore:
             merged=tuple(parents[1:]),
             notes=() if line else ("no metadata",),
         )
+
+    def operations(self) -> Iterator[tuple[Oid, list[Oid], str]]:
+        """The metadata commits that tell of an operation, with parents and message.
+
+        Of every run that has a metadata ref or whose tip is kept; each after those that came
+        after it.
+        """
+        names = self.names
+        found = self._log(
+            "--first-parent", "--topo-order", f"--grep=^{names.trailer('Op')}: ",
+            f"--glob={names.meta_root}/*", f"--glob={names.old_root}/*/*/meta", "--",
+        )  # fmt: skip
+        return ((commit, parents, message) for commit, parents, _, message in found)
+
+    def subjects_since(self, tip: Oid, commit: Oid) -> list[str] | None:
+        """First lines of the metadata commits from `commit` (not itself) to `tip`, newest first.
+
+        None where `tip` does not descend from it by first parents.
+        """
+        found = []
+        here: Oid | None = tip
+        while here is not None and here != commit:
+            read = self.reader.read_commit(here)
+            found.append(read.message.split("\n", 1)[0])
+            here = read.parents[0] if read.parents else None
+        return None if here is None else found
+
+    def history(self, *args: str, tips: Iterable[Oid] = ()) -> Iterator[tuple[Oid, Commit]]:
+        """The commits that `git log` tells of, without their people."""
+        told = self.repo.git(
+            "log", "--stdin", "--format=%H%x00%T%x00%P%x00%B%x00", "--no-show-signature",
+            "--no-notes", "--no-mailmap", "--encoding=UTF-8", "--no-color", *args,
+            stdin="".join(f"{tip}\n" for tip in tips).encode(),
+        )  # fmt: skip
+        parts = told.decode("utf-8", "surrogateescape").split("\0")
+        for position in range(0, len(parts) - 1, 4):
+            commit, tree, parents, message = parts[position : position + 4]
+            own_parents = tuple(Oid(one) for one in parents.split())
+            yield Oid(commit.lstrip("\n")), Commit(Oid(tree), own_parents, "", "", message)
 
     def change_counts(self, timeline: Timeline) -> dict[Oid, ChangeCounts]:
         """Run commit → what changed since the checkpoint before, foreign commits included."""

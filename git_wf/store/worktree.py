@@ -87,7 +87,7 @@ def list_worktrees(repo: Repo, state_dir: Path | None = None) -> list[Worktree]:
         found.append(
             Worktree(
                 path=path,
-                head=Oid(fields["HEAD"]) if "HEAD" in fields else None,
+                head=_born(fields.get("HEAD")),
                 branch=fields.get("branch"),
                 is_locked="locked" in fields,
                 is_prunable="prunable" in fields,
@@ -99,6 +99,11 @@ def list_worktrees(repo: Repo, state_dir: Path | None = None) -> list[Worktree]:
 
 def _field(line: str) -> tuple[str, str]:
     key, _, value = line.partition(" ")
+def _born(head: str | None) -> Oid | None:
+    """None where HEAD is on a branch that is not there: git tells of zeros then."""
+    return Oid(head) if head and head.strip("0") else None
+
+
     return key, value
 
 
@@ -268,6 +273,12 @@ def reopen_slot(repo: Repo, path: Path, run: str) -> Slot | None:
 
 def slots_of(repo: Repo, run: str) -> list[Path]:
     """The worktrees that are a run's: in use by it, or left behind by a process of it."""
+def run_of_slot(registration: Registration) -> str | None:
+    """The run that a worktree is locked for; None where it is not."""
+    reason = registration.lock_reason or ""
+    return reason.removeprefix(_REASON) if reason.startswith(_REASON) else None
+
+
     return [one.path for one in registrations(repo) if one.lock_reason == f"{_REASON}{run}"]
 
 

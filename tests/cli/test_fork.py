@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from git_wf.core.names import ulid
+from git_wf.core.names import is_run_id, ulid
 from git_wf.store.files import Lock
 from tests.cli.conftest import LoopRun
 from tests.conftest import git
@@ -37,8 +37,12 @@ def test_bare(loop: LoopRun, fsck: Callable[[Path], None]) -> None:
         f"{loop.resolve(f'wf/meta/{new}')} commit\trefs/wf/meta/{new}",
     }
     assert loop.resolve(f"wf/meta/{new}^@") == metadata[6]
+    told = ["log", "-1", "--format=%(trailers:key=WF-Op,valueonly,separator=)"]
+    operation = git(*told, f"wf/meta/{new}", cwd=loop.repo)
+    assert is_run_id(operation)
     assert git("log", "-1", "--format=%B", f"wf/meta/{new}", cwd=loop.repo).rstrip() == (
-        f"fork from {loop.run} @6\n\nWF-Run: {new}\nWF-Forked-From: {loop.run}\nWF-Target: check@2"
+        f"fork from {loop.run} @6\n\nWF-Run: {new}\nWF-Op: {operation}\n"
+        f"WF-Forked-From: {loop.run}\nWF-Target: check@2"
     )
     changed = git("diff", "--name-status", metadata[6], f"wf/meta/{new}", cwd=loop.repo)
     assert changed == "M\trun.json"

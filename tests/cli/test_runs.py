@@ -55,6 +55,7 @@ def test_the_json_object(loop: LoopRun) -> None:
         "forked_from": None,
         "parent": None,
         "waiting": None,
+        "archived": False,
         "notes": [],
     }
     assert forked == {
@@ -102,6 +103,7 @@ def test_one_that_cannot_be_read_is_listed(loop: LoopRun) -> None:
         "forked_from": None,
         "parent": None,
         "waiting": None,
+        "archived": False,
         "notes": [f"read '{loop.meta}:checkpoint.json': not a JSON object"],
     }
 
