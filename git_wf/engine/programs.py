@@ -86,7 +86,9 @@ def run_node_program(
 def start_failure(argv: list[str], err: OSError) -> Failure:
     """Why a program did not start: a transient lack of means, else a fault in the set-up."""
     kind = TRANSIENT if isinstance(err, BlockingIOError) else CONFIGURATION
-    return Failure(f"run '{argv[0]}': {err.strerror or err}", kind)
+    # Python names the directory where that is what there is not.
+    place = f" in '{err.filename}'" if err.filename not in (None, argv[0]) else ""
+    return Failure(f"run '{argv[0]}'{place}: {err.strerror or err}", kind)
 
 
 def end_failure(ended: Ended, timeout: float | None) -> Failure | None:

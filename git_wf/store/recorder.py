@@ -18,12 +18,12 @@ from git_wf.core.clock import Clock, milliseconds
 from git_wf.core.names import Oid, RefName, RunId, operation_id, trace_name
 from git_wf.core.names import visit_name as name_of_visit
 from git_wf.core.trailers import RunCommitFields, metadata_message, run_commit_message
-from git_wf.errors import GitFailed
+from git_wf.errors import Conflict, GitFailed
 from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.identity import Identity
 from git_wf.store.objects import Commit, Entry, Tree, encode_commit, encode_tree
 from git_wf.store.packs import KeptPack, Pack, consolidate, quarantine
-from git_wf.store.refs import RefUpdate, Transaction, remove_stale_locks
+from git_wf.store.refs import RefUpdate, Transaction, read_ref, remove_stale_locks
 from git_wf.store.runs import RunStore
 from git_wf.store.staging import Excludes, Staging, stage
 from git_wf.store.worktree import Slot, attach, reconcile_head
@@ -209,6 +209,8 @@ class GitRecorder:
     # stage
 
     def _stage(self, cycle: Cycle) -> None:
+        if not self.slot.path.is_dir():
+            raise OSError(f"the worktree of the run is gone: '{self.slot.path}'")
         head = reconcile_head(self.slot, self.run_ref, self.state.run_tip)
         cycle.parent = head.parent
         cycle.parents = self._parents(head.parent)
@@ -338,7 +340,7 @@ class GitRecorder:
 
     def _publish(self, cycle: Cycle, kept: KeptPack | None) -> None:
         try:
-            self._transaction.apply(
+            was_gone = self._move_refs(
                 [
                     *cycle.rescues,
                     RefUpdate(self.run_ref, cycle.commit, cycle.branch_old),
@@ -349,11 +351,29 @@ class GitRecorder:
         finally:
             if kept is not None:
                 kept.release()
+        if was_gone:
+            cycle.notices.append(("ref_restored", f"ref '{self.meta_ref}' was gone: made again"))
         self.state.run_tip, self.state.meta_tip = cycle.commit, cycle.metadata
         self.state.tree = cycle.root
         self._follow(cycle.commit)
         if kept is not None:
             self._small_packs.append(kept.path)
+
+    def _move_refs(self, updates: Sequence[RefUpdate]) -> bool:
+        """One transaction; whether the metadata ref was gone and had to be made again.
+
+        A node can remove it, say by a `git fetch --prune` of all refs; nobody else writes it.
+        """
+        try:
+            self._transaction.apply(updates)
+        except Conflict:
+            is_there = read_ref(self.store.repo, self.meta_ref) is not None
+            if is_there or self.store.reader.find(self.state.meta_tip) is None:
+                raise
+            made = [replace(one, old=None) if one.ref == self.meta_ref else one for one in updates]
+            self._transaction.apply(made)
+            return True
+        return False
 
     # seal
 
@@ -401,7 +421,7 @@ class GitRecorder:
         commit = self._add_commit(cycle, tree, [self.state.meta_tip], message)
         kept = cycle.pack.write(durable=self._durable)
         try:
-            self._transaction.apply([RefUpdate(self.meta_ref, commit, self.state.meta_tip)])
+            self._move_refs([RefUpdate(self.meta_ref, commit, self.state.meta_tip)])
         finally:
             if kept is not None:
                 kept.release()

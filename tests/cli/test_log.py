@@ -222,13 +222,17 @@ class TestFromElsewhere:
 
 class TestWhatIsMissing:
     def test_the_metadata_ref(self, loop: LoopRun) -> None:
+        recorded = loop.resolve(f"{loop.meta}~1")
         git("update-ref", "-d", loop.meta, cwd=loop.repo)
         loop.wf.fails(
             128,
             ["log"],
             f"fatal: run {loop.run} has no metadata ref '{loop.meta}'\n"
+            f"hint: git update-ref {loop.meta} {recorded} makes it again\n"
             "hint: fetch it: git fetch REMOTE '+refs/wf/meta/*:refs/wf/meta/*'\n",
         )
+        git("update-ref", loop.meta, recorded, cwd=loop.repo)
+        assert len(loop.wf.ok("log", "--json").json["checkpoints"]) == 6
 
     def test_the_run_branch(self, loop: LoopRun) -> None:
         base = loop.commits()[0][:9]

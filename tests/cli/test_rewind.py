@@ -208,12 +208,14 @@ def test_without_a_run_branch(loop: LoopRun) -> None:
 
 @pytest.mark.parametrize("verb", ["rewind", "fork"])
 def test_without_the_metadata_ref(loop: LoopRun, verb: str) -> None:
+    recorded = loop.resolve(f"{loop.meta}~1")
     git("update-ref", "-d", loop.meta, cwd=loop.repo)
     before = loop.refs()
     loop.wf.fails(
         128,
         [verb, "@2"],
         f"fatal: run {loop.run} has no metadata ref '{loop.meta}'\n"
+        f"hint: git update-ref {loop.meta} {recorded} makes it again\n"
         "hint: fetch it: git fetch REMOTE '+refs/wf/meta/*:refs/wf/meta/*'\n",
     )
     assert loop.refs() == before
