@@ -33,6 +33,7 @@ def sealed(
             monkeypatch.delenv(key)
     empty = home / "template"
     empty.mkdir()
+    (home / "gitconfig").touch()
     sealing = {
         "HOME": os.fspath(home),
         "XDG_CONFIG_HOME": os.fspath(home / ".config"),
@@ -40,7 +41,7 @@ def sealed(
         "XDG_DATA_HOME": os.fspath(home / ".data"),
         "XDG_CACHE_HOME": os.fspath(home / ".cache"),
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.fspath(home / "gitconfig"),  # never /dev/null: root could write it
         "GIT_TEMPLATE_DIR": os.fspath(empty),
         "GIT_EDITOR": "false",
         "GIT_TERMINAL_PROMPT": "0",

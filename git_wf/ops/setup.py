@@ -26,12 +26,12 @@ def setup(host: Host, names: Names) -> SetUp:
     """Writes our file and the line that includes it. Doing it again brings the file up to date."""
     path = config_file(host.env)
     text = config_text(names).encode()
-    written = not path.is_file() or path.read_bytes() != text
-    if written:
-        write_atomic(path, text, mode=0o644)
     included = str(path) in global_includes(host.env)
     if not included:
         add_include(host.env, path)
+    written = not path.is_file() or path.read_bytes() != text
+    if written:
+        write_atomic(path, text, mode=0o644)
     return SetUp(path, written or not included)
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from git_wf.errors import GitFailed
+from git_wf.errors import GitFailed, UserError
 
 INCLUDE = "include.path"
 
@@ -40,7 +40,18 @@ def _global_files(env: Mapping[str, str]) -> list[Path]:
     return files + ([Path(config, "git", "config")] if config else [])
 
 
+def _refuse_devices(env: Mapping[str, str]) -> None:
+    """git renames a new file over the one that it writes; as root even over `/dev/null`."""
+    named = env.get("GIT_CONFIG_GLOBAL")
+    if named and os.path.lexists(named) and not os.path.isfile(named):
+        raise UserError(
+            f"GIT_CONFIG_GLOBAL names '{named}', which is no file",
+            hint="env -u GIT_CONFIG_GLOBAL git wf setup",
+        )
+
+
 def _config(env: Mapping[str, str], *args: str, ok: tuple[int, ...] = (0,)) -> bytes:
+    _refuse_devices(env)
     command = ["git", "config", "--global", *args]
     done = subprocess.run(
         command,

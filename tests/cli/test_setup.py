@@ -82,3 +82,18 @@ def test_a_configuration_that_git_cannot_read(wf: Program, config: Path) -> None
     result = wf("setup")
     assert (result.status, result.out) == (128, "")
     assert result.err == f"fatal: git config: fatal: bad config line 1 in file {config}\n"
+
+
+def test_a_configuration_that_is_no_file(
+    wf: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """git would put a file in the place of a device, and root may."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.fspath(tmp_path))
+    for words in (["setup"], ["setup", "--undo"]):
+        wf.fails(
+            128,
+            words,
+            f"error: GIT_CONFIG_GLOBAL names '{tmp_path}', which is no file\n"
+            "hint: env -u GIT_CONFIG_GLOBAL git wf setup\n",
+        )
+    assert not ours().exists()
