@@ -18,6 +18,7 @@ VERBS = {
     "runs": "List the runs in this repository",
     "show": "Show one checkpoint",
     "graph": "Draw a workflow, or a run",
+    "reflog": "Tell the story of a run's refs",
     "bisect": "Find the node that broke it",
     "rewind": "Take a run back to a checkpoint",
     "fork": "Start a new run from a checkpoint",
