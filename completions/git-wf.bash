@@ -53,10 +53,17 @@ __git_wf_options() {
         resume)
             echo "--auto-approve --answers --answer --keep-worktree --json --quiet --verbose"
             ;;
-        log | runs | show | bisect) echo "--json" ;;
+        log)
+            echo "--all --since --node --status --reverse --oneline --graph --stat --patch" \
+                "--format --pretty --json --jsonl"
+            ;;
+        runs | show | reflog | bisect) echo "--json" ;;
         graph) echo "--output --format --json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
+        undo | redo | rm | archive) echo "--dry-run --json" ;;
+        prune) echo "--older-than --merged --keep --unfinished --dry-run --json" ;;
+        verify | du) echo "--json" ;;
         validate) echo "--json --format --strict --backends" ;;
         setup) echo "--undo --json" ;;
     esac
@@ -71,17 +78,21 @@ __git_wf_value() {
         --format)
             case ${1-} in
                 graph) __git_wf_words "svg png text" ;;
+                log) __git_wf_words "oneline short medium full fuller wf wf-full" ;;
                 *) __git_wf_words "text github" ;;
             esac
             ;;
-        --goal | --input | --label | --id | --answer) COMPREPLY=() ;;
+        --status) __git_wf_words "success partial_success fail skipped" ;;
+        --pretty) __git_wf_words "oneline short medium full fuller wf wf-full" ;;
+        --goal | --since | --node | --input | --label | --id | --answer | --older-than | --keep) COMPREPLY=() ;;
         *) return 1 ;;
     esac
 }
 
 # Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
 _git_wf() {
-    local verbs="run resume log runs show graph bisect rewind fork validate setup"
+    local verbs="run resume log runs show graph reflog bisect rewind fork undo redo rm prune"
+    verbs+=" archive verify du validate setup"
     local verb="" place
     local __git_wf_through_git=${__git_wf_through_git-yes}
 
@@ -110,7 +121,9 @@ _git_wf() {
                 __git_wf_words "$(__git_wf_runs 4)"
                 COMPREPLY+=("${files[@]}")
                 ;;
-            log | show | bisect | rewind | fork | resume) __git_wf_words "$(__git_wf_runs 4)" ;;
+            log | show | reflog | bisect | rewind | fork | resume | undo | redo | rm | archive | verify | du)
+                __git_wf_words "$(__git_wf_runs 4)"
+                ;;
         esac
     fi
     # git's own completion adds no blank after a word, so that it can complete parts of words.

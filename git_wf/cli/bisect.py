@@ -6,26 +6,15 @@ import shlex
 
 import click
 
-from git_wf.cli.common import json_option, open_here
-from git_wf.cli.group import CONTEXT, VERBS, WfCommand
+from git_wf.cli.common import TailCommand, json_option, open_here
+from git_wf.cli.group import CONTEXT, VERBS
 from git_wf.cli.output import painted, short, table, use_colour, write, write_error, write_json
 from git_wf.core.trailers import one_line, plain_text
 from git_wf.errors import EXIT_FAILED, EXIT_OK
 from git_wf.ops.bisect import Bisected, Probe, bisect
 
 
-class _WithCommand(WfCommand):
-    """Takes what comes after `--` as a command, whatever it looks like."""
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            context.meta["command"] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(context, args)
-
-
-@click.command("bisect", cls=_WithCommand, context_settings=CONTEXT, short_help=VERBS["bisect"])
+@click.command("bisect", cls=TailCommand, context_settings=CONTEXT, short_help=VERBS["bisect"])
 @click.argument("words", nargs=-1, metavar="[RUN] [GOOD..BAD] -- COMMAND...")
 @json_option
 @click.pass_context
@@ -45,7 +34,7 @@ def command(context: click.Context, words: tuple[str, ...], as_json: bool) -> in
     git wf bisect -- make test
     git wf bisect 01JK plan@1..@9 -- sh -c '! grep -q debug src/main.c'
     """
-    argv = context.meta.get("command")
+    argv = context.meta.get("tail")
     if not argv:
         raise click.UsageError("a command is needed: git wf bisect [RUN] [GOOD..BAD] -- COMMAND")
     with open_here() as project:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from git_wf.cli.group import WfCommand
 from git_wf.cli.output import paged, use_colour
 from git_wf.ops.host import Host
 from git_wf.ops.project import Project, open_project
@@ -23,6 +24,17 @@ list_option = click.option(
     "--list", "list_targets", is_flag=True, help="List the checkpoints that can be named."
 )
 words_argument = click.argument("words", nargs=-1, metavar="[RUN] [TARGET]")
+
+
+class TailCommand(WfCommand):
+    """What comes after `--`, whatever it looks like, is `context.meta["tail"]`."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            context.meta["tail"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(context, args)
 
 
 def run_argument(function: Decorated) -> Decorated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,8 @@ class RunLog:
         found = self.counts.get(entry.commit) if entry.commit else None
         return found or ChangeCounts()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, entries: Sequence[Entry]) -> dict[str, Any]:
+        """With those of its checkpoints that are asked for."""
         record, refs = self.run.record, self.run.refs
         return {
             "format": FORMAT,
@@ -50,7 +51,8 @@ class RunLog:
             "archived": refs.is_archived,
             "forked_from": record.get("forked_from"),
             "parent": record.get("parent"),
-            "checkpoints": [self.checkpoint_json(entry) for entry in self.timeline.entries],
+            "totals": dict(self.run.checkpoint.totals) if self.run.checkpoint else {},
+            "checkpoints": [self.checkpoint_json(entry) for entry in entries],
             "notices": list(self.notices),
         }
 
@@ -66,7 +68,15 @@ class RunLog:
 
 def read_log(project: Project, run: str | None) -> RunLog:
     """The run that `run` names, else the default one."""
-    refs = find_run(project, run, project.store.refs())
+    return _read_log(project, find_run(project, run, project.store.refs()))
+
+
+def read_logs(project: Project) -> list[RunLog]:
+    """Of all runs, oldest first."""
+    return [_read_log(project, refs) for refs in project.store.refs().values()]
+
+
+def _read_log(project: Project, refs: RunRefs) -> RunLog:
     stored = project.store.load(refs)
     timeline = project.store.timeline(stored)
     names = project.settings.names

@@ -58,8 +58,10 @@ def test_the_json_object(loop: LoopRun) -> None:
         "base": base,
         "branch": loop.branch,
         "metadata_ref": loop.meta,
+        "archived": False,
         "forked_from": None,
         "parent": None,
+        "totals": {"duration_ms": 0, "retries": 0},
         "checkpoints": [
             {
                 "ordinal": position + 1,
