@@ -40,6 +40,7 @@ from git_wf.core.routing import Step, failure_rule, next_step, retry_step
 from git_wf.core.sections import PARALLEL, find_join
 from git_wf.core.stylesheet import styled
 from git_wf.engine.attempt import Attempted, attempt_visit, signed
+from git_wf.engine.backends import ANSWERED_KINDS
 from git_wf.engine.events import Announcer, Listener
 from git_wf.engine.hooks import open_hooks
 from git_wf.engine.people import People, Question, Waiting
@@ -335,7 +336,7 @@ class Walker:
         self._announce("stage_started", node=node.id, visit=number, kind=node.kind)
         self._moved = True
         dry = self.run.dry_run
-        return Visit(
+        visit = Visit(
             run=self.run,
             node=node,
             number=number,
@@ -351,6 +352,9 @@ class Walker:
             ends=self._ends,
             is_recorded=self.is_recorded,
         )
+        if node.kind in ANSWERED_KINDS:
+            visit.note_talk()
+        return visit
 
     def _restart_if_due(self) -> None:
         """A `loop_restart` edge was taken: its restart is made before anything follows."""

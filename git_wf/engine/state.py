@@ -12,6 +12,7 @@ from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.children import Child, ChildStep
 from git_wf.core.clock import Clock
 from git_wf.core.context import Redaction, graph_values, recorded_updates
+from git_wf.core.fidelity import FULL, HIGH, resolve_fidelity, resolve_thread
 from git_wf.core.graph import Edge, Graph, Node
 from git_wf.core.names import run_marks
 from git_wf.core.outcome import DETERMINISTIC, SUCCESS, Outcome
@@ -314,7 +315,7 @@ class Visit:
     run: Run
     node: Node
     number: int
-    values: Mapping[str, Any]  # the context, with the identity keys laid over
+    values: dict[str, Any]  # the context, with the identity keys laid over
     before: Outcome  # of the node that was completed before this one
     incoming: Mapping[str, Any] | None  # the edge that led here, as in a checkpoint
     work_dir: Path
@@ -351,6 +352,23 @@ class Visit:
     @property
     def people(self) -> People:
         return self.means.people
+
+    def note(self, key: str, value: Any) -> None:
+        """An `internal.…` key of this visit: for its programs now, and in its checkpoint."""
+        self.facts[key] = value
+        self.values[key] = value
+
+    def note_talk(self) -> tuple[str, str]:
+        """Notes how a visit goes on from what models were told before: fidelity and thread."""
+        graph = self.run.graph
+        fidelity = resolve_fidelity(self.incoming, self.node, graph)
+        if fidelity == FULL and self.state.resumed:
+            fidelity = HIGH  # the session may be on another machine, or half done
+        previous = self.state.completed[-1] if self.state.completed else ""
+        thread = resolve_thread(self.incoming, self.node, graph, previous)
+        self.note("internal.fidelity", fidelity)
+        self.note("internal.thread_id", thread)
+        return fidelity, thread
 
     def fire(self, event: str, **fields: Any) -> Decision:
         """Tells the hooks of an event of this visit."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from git_wf.core import templates
 from git_wf.core.context import PERCENT_ENCODED, cut_middle, decode_output, last_bytes
-from git_wf.core.fidelity import FULL, HIGH, resolve_fidelity, resolve_thread, write_preamble
+from git_wf.core.fidelity import FULL, HIGH, write_preamble
 from git_wf.core.outcome import DETERMINISTIC, FAIL, TRANSIENT, Failure, Outcome
 from git_wf.engine.answers import Answer, AnswerError, routing_answer, status_answer
 from git_wf.engine.backends import (
@@ -80,22 +80,16 @@ class _Talk:
 
 
 def _talk(visit: Visit, profile: Profile) -> _Talk:
-    state, graph = visit.state, visit.run.graph
-    fidelity = resolve_fidelity(visit.incoming, visit.node, graph)
-    previous = state.completed[-1] if state.completed else ""
-    thread = resolve_thread(visit.incoming, visit.node, graph, previous)
-    if fidelity == FULL and state.resumed:
-        fidelity = HIGH  # the session may be on another machine, or half done
+    fidelity, thread = visit.note_talk()
     if fidelity == FULL and not profile.resume:
         fidelity = HIGH
+        visit.note("internal.fidelity", fidelity)
         visit.announce(
             "notice",
             code="no_session",
             message=f"node '{visit.node.id}': backend '{profile.name}' cannot go on with a "
             f"session; {HIGH} instead of {FULL}",
         )
-    visit.facts["internal.fidelity"] = fidelity
-    visit.facts["internal.thread_id"] = thread
     key = f"{profile.name}:{thread}"
     return _Talk(fidelity, key, visit.sessions.get(key) if fidelity == FULL else None)
 

@@ -238,3 +238,13 @@ def test_an_error_that_the_program_reports(play, tmp_path):
 def test_what_an_agent_says_in_json_is_shown_as_text(play, tmp_path):
     walked = play_codex(play, tmp_path, agent("x"))
     assert "".join(event["text"] for event in walked.of("agent_output")) == "did a\n"
+
+
+def test_a_visit_is_told_its_own_fidelity_and_thread(play):
+    """Not those of the agent before it: in its prompt, its context file and its hooks."""
+    seen = "fid={{ context.internal.fidelity }} thread={{ context.internal.thread_id }}"
+    walked = play(
+        f'a [prompt="x"] b [prompt="{seen}", fidelity="summary:low", thread_id="t"]\n'
+        "start -> a -> b -> exit"
+    )
+    assert prompts(walked)[1][1].endswith("fid=summary:low thread=t")
