@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,11 @@ class Journal:
 
     def _end_torn_line(self) -> None:
         """What a killed process wrote half is a line of its own, not the head of ours."""
-        if self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n"):
-            with self.path.open("ab") as stream:
-                stream.write(b"\n")
+        with self.path.open("ab+") as stream:
+            if stream.tell():
+                stream.seek(-1, os.SEEK_END)
+                if stream.read() != b"\n":
+                    stream.write(b"\n")
 
     def __call__(self, event: Event) -> None:
         if event["event"] == "run_finished":
@@ -70,17 +74,13 @@ class Journal:
 
 def read_events(run_dir: Path) -> Iterator[Event]:
     """The events of a run directory; a torn line is passed over."""
-    try:
-        text = (run_dir / "events.jsonl").read_text("utf-8", "replace")
-    except OSError:
-        return
-    for line in text.split("\n"):  # JSON keeps other line ends as they are
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
+    path = run_dir / "events.jsonl"
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            with suppress(ValueError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
 
 
 def read_disk_checkpoint(path: Path) -> Checkpoint | None:

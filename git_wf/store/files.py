@@ -33,7 +33,8 @@ def make_directory(path: Path) -> Path:
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Puts `data` at `path`, whole or not at all. With `durable` it survives a power cut."""
     make_directory(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    # A text: the parts of a Path are interned, and no two of these names are the same.
+    temporary = f"{path.parent}/.{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
         with open(_create(temporary, mode), "wb") as file:
             file.write(data)
@@ -43,13 +44,13 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
         os.replace(temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise
     if durable:
         sync_directory(path.parent)
 
 
-def _create(path: Path, mode: int) -> int:
+def _create(path: str | Path, mode: int) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 

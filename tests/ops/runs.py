@@ -108,9 +108,11 @@ def start(
     )
 
 
-def finished(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+def finished(
+    process: subprocess.Popen[bytes], patience: float = PATIENCE
+) -> tuple[int, str, str]:
     """Status, stdout and stderr."""
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=patience)
     return process.returncode, out.decode(), err.decode()
 
 
