@@ -32,6 +32,10 @@ class FakeClock:
         return self.moment.timestamp()
 
     def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Some time passes; it can be less than none."""
         self.moment += timedelta(seconds=seconds)
 
 

@@ -131,10 +131,15 @@ def held_elsewhere(run: str, lock: Path) -> Conflict:
 
 
 def own_worktree_step(
-    project: Project, run: StoredRun, moment: datetime, operation: str
+    project: Project,
+    run: StoredRun,
+    moment: datetime,
+    operation: str,
+    left_at: Oid | None = None,
 ) -> tuple[WorktreeStep, ...]:
     """What makes git-wf's own worktree follow the run branch, after a rescue.
 
+    `left_at` is what the worktree has, where that is not the tip of the run branch.
     Raises `UserError` where the branch is checked out in a worktree that is the user's.
     """
     refuse_users_checkout(project, run.run_id)
@@ -145,9 +150,8 @@ def own_worktree_step(
     git_dir = git_dir_of(project.repo, path)
     if git_dir is None or not path.is_dir():
         return ()
-    rescue = Rescue(
-        project.settings.names.rescue_ref(run.run_id, operation), run.refs.run_tip, run.run_id
-    )
+    ref = project.settings.names.rescue_ref(run.run_id, operation)
+    rescue = Rescue(ref, left_at or run.refs.run_tip, run.run_id)
     kept = [f"--exclude={pattern}" for pattern in _excluded(project, run)]
     commands = (("reset", "--hard", "--quiet"), ("clean", "-fdq", *kept))
     return (WorktreeStep(path, git_dir, commands, rescue),)

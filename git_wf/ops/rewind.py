@@ -90,8 +90,8 @@ def _finishing_plan(
     """The run is there already: what is left is a worktree that a killed rewind did not come to."""
     assert run.refs.meta_tip is not None, run
     told = parse_trailers(project.store.reader.read_commit(run.refs.meta_tip).message)
-    old_tip = told.get(project.settings.names.trailer("Rewound-From"))
-    if not is_worktree_behind(project, run.refs, Oid(old_tip or "") or None):
+    old_tip = Oid(told.get(project.settings.names.trailer("Rewound-From"), "")) or None
+    if not is_worktree_behind(project, run.refs, old_tip):
         raise UserError(
             f"run {run.run_id} is at {entry.name} already", hint="git wf resume goes on from there"
         )
@@ -101,7 +101,7 @@ def _finishing_plan(
         reason=f"{project.settings.names.namespace}: rewind {entry.name}",
         updates=(),
         target=entry.name,
-        worktrees=own_worktree_step(project, run, moment, operation),
+        worktrees=own_worktree_step(project, run, moment, operation, old_tip),
     )
 
 
