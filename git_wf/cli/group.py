@@ -22,6 +22,8 @@ VERBS = {
     "bisect": "Find the node that broke it",
     "rewind": "Take a run back to a checkpoint",
     "fork": "Start a new run from a checkpoint",
+    "undo": "Take back the newest operation",
+    "redo": "Make once more what was undone",
     "rm": "Remove runs",
     "validate": "Check workflow files",
     "setup": "Teach plain git to show runs",
