@@ -25,6 +25,7 @@ VERBS = {
     "undo": "Take back the newest operation",
     "redo": "Make once more what was undone",
     "rm": "Remove runs",
+    "prune": "Remove the runs that nobody needs any more",
     "validate": "Check workflow files",
     "setup": "Teach plain git to show runs",
 }

@@ -27,6 +27,7 @@ from git_wf.engine.loop import Conclusion, Run
 from git_wf.errors import Conflict, GitFailed, UserError, WorkflowInvalid
 from git_wf.ops.change import LOCK_PATIENCE, held_elsewhere, this_process
 from git_wf.ops.dirty import Base, some_of
+from git_wf.ops.expire import expire_daily
 from git_wf.ops.journal import Event, Journal
 from git_wf.ops.project import (
     Project,
@@ -327,6 +328,7 @@ def finish(
         return live.slot.path
     give_back(live.slot, project.settings.worktree_pool)
     (live.journal.path.parent / "worktree").unlink(missing_ok=True)
+    expire_daily(project)
     _maintain(project)
     return None
 
