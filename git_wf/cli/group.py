@@ -26,6 +26,7 @@ VERBS = {
     "redo": "Make once more what was undone",
     "rm": "Remove runs",
     "prune": "Remove the runs that nobody needs any more",
+    "archive": "Fold finished runs into one ref",
     "validate": "Check workflow files",
     "setup": "Teach plain git to show runs",
 }

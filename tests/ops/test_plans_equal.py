@@ -290,3 +290,67 @@ def test_a_dry_run_in_a_fresh_clone_changes_nothing(scene: Scene) -> None:
     scene.wf.ok("rewind", "plan@2", "--dry-run", cwd=clone)
     scene.wf.ok("fork", "plan@2", "--dry-run", cwd=clone)
     assert everything_in(clone, state_home()) == before
+
+
+SECOND = ulid(1_900_000_000_001, bytes(10))
+
+
+class TestHousekeeping:
+    """The operations that make runs go and come back."""
+
+    @pytest.fixture
+    def two(self, scene: Scene) -> Scene:
+        """The run, and an unfinished fork of it."""
+        scene.wf.ok("fork", "plan@2", "--id", NEW)
+        return scene
+
+    def test_rm(self, two: Scene, fsck: Callable[[Path], None]) -> None:
+        two.same_by_script("rm", NEW)
+        two.same_by_script("undo")
+        two.same_by_script("redo")
+        two.same_by_script("rm", run_id(1))
+        two.same_by_script("undo", NEW)
+        two.same_by_script("undo")
+        fsck(two.repo)
+
+    def test_prune(
+        self, two: Scene, fsck: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        two.same_by_script("prune", "--keep", "0", "--unfinished")
+        two.same_by_script("undo", run_id(1))
+        two.same_by_script("redo", run_id(1))
+        two.same_by_script("undo")
+        two.same_by_script("redo")
+        monkeypatch.setenv("GIT_COMMITTER_DATE", "1933000000 -0330")  # 93 days later
+        two.same_by_script("prune")
+        assert all_refs(two.repo).splitlines()[1:] == []
+        fsck(two.repo)
+
+    def test_archive(self, two: Scene, fsck: Callable[[Path], None]) -> None:
+        two.wf.ok("resume", NEW)
+        two.same_by_script("archive", run_id(1))
+        two.same_by_script("archive", NEW)
+        two.same_by_script("undo", run_id(1))
+        two.same_by_script("redo")
+        two.same_by_script("rm", NEW)
+        two.same_by_script("undo")
+        two.same_by_script("fork", run_id(1), "@2", "--id", SECOND)
+        fsck(two.repo)
+
+    def test_turns(self, two: Scene, fsck: Callable[[Path], None]) -> None:
+        two.same_by_script("rewind", run_id(1), "plan@1")
+        two.same_by_script("undo", NEW)
+        two.same_by_script("undo")
+        two.same_by_script("redo", NEW)
+        two.same_by_script("redo")
+        two.same_by_script("undo", run_id(1))
+        fsck(two.repo)
+
+    @pytest.mark.parametrize(
+        "words", [["rm", NEW], ["prune", "--keep", "0"], ["archive", run_id(1)], ["undo"]]
+    )
+    @pytest.mark.parametrize("form", [[], ["--json"]])
+    def test_a_dry_run_changes_nothing(self, two: Scene, words: list[str], form: list[str]) -> None:
+        before = everything_in(two.repo, state_home())
+        two.wf.ok(*words, "--dry-run", *form)
+        assert everything_in(two.repo, state_home()) == before
