@@ -27,6 +27,7 @@ VERBS = {
     "rm": "Remove runs",
     "prune": "Remove the runs that nobody needs any more",
     "archive": "Fold finished runs into one ref",
+    "verify": "Check what runs have recorded",
     "validate": "Check workflow files",
     "setup": "Teach plain git to show runs",
 }
