@@ -28,6 +28,7 @@ VERBS = {
     "prune": "Remove the runs that nobody needs any more",
     "archive": "Fold finished runs into one ref",
     "verify": "Check what runs have recorded",
+    "du": "Tell what runs cost on the disk",
     "validate": "Check workflow files",
     "setup": "Teach plain git to show runs",
 }
