@@ -40,7 +40,7 @@ def sealed_environment(home: Path) -> dict[str, str]:
         "HOME": os.fspath(home),
         "XDG_STATE_HOME": os.fspath(home / "state"),
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.fspath(home / "gitconfig"),
         "LC_ALL": "C.UTF-8",
         "PYTHONPATH": os.fspath(ROOT),
     }

@@ -22,10 +22,10 @@ from git_wf.errors import Conflict, GitFailed
 from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.identity import Identity
 from git_wf.store.objects import Commit, Entry, Tree, encode_commit, encode_tree
-from git_wf.store.packs import KeptPack, Pack, consolidate, quarantine
+from git_wf.store.packs import KeptPack, Pack, consolidate
 from git_wf.store.refs import RefUpdate, Transaction, read_ref, remove_stale_locks
 from git_wf.store.runs import RunStore
-from git_wf.store.staging import Excludes, Staging, stage
+from git_wf.store.staging import Excludes, Stager, Staging
 from git_wf.store.worktree import Slot, attach, reconcile_head
 
 MAX_TRACE_FILE = 512 * 1024
@@ -99,6 +99,7 @@ class GitRecorder:
         self.run_ref = store.names.run_branch(state.run_id)
         self.meta_ref = store.names.meta_ref(state.run_id)
         self._excludes = excludes
+        self._stager = Stager(slot.repo, excludes, store.reader)
         self._identity = identity
         self._clock = clock
         self._durable = durable
@@ -211,7 +212,8 @@ class GitRecorder:
     def _stage(self, cycle: Cycle) -> None:
         if not self.slot.path.is_dir():
             raise OSError(f"the worktree of the run is gone: '{self.slot.path}'")
-        head = reconcile_head(self.slot, self.run_ref, self.state.run_tip)
+        reader = self.store.reader
+        head = reconcile_head(self.slot, self.run_ref, self.state.run_tip, reader)
         cycle.parent = head.parent
         cycle.parents = self._parents(head.parent)
         cycle.branch_old = head.branch_tip
@@ -219,12 +221,10 @@ class GitRecorder:
             ref = self._rescue_ref(cycle.moment, what, oid, str(position))
             cycle.rescues.append(RefUpdate(ref, oid, None))
             cycle.notices.append(("set_aside", f"{what} {oid} is kept at {ref}"))
-        with quarantine(self.store.repo) as place:
-            since = self.state.run_tip
-            cycle.staged = stage(self.slot.repo, self._excludes, place.env, since)
-            cycle.pack.add_quarantine(place.path)
-        before = self.store.reader.read_commit(cycle.parent).tree
-        cycle.pack.complete(self.store.reader, cycle.staged.tree, before)
+        cycle.staged = self._stager.stage(cycle.pack, self.state.run_tip)
+        if not cycle.staged.is_complete or cycle.staged.head != cycle.parent:
+            before = reader.read_commit(cycle.parent).tree
+            cycle.pack.complete(reader, cycle.staged.tree, before)
         cycle.notices += self._staging_notices(cycle.staged)
 
     def _rescue_ref(self, moment: datetime, *seed: str) -> RefName:

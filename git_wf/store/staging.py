@@ -1,8 +1,8 @@
 """What a worktree's state becomes as a tree, and how a worktree goes back to its commit.
 
 One scan (`git status` on the worktree's own index) tells what changed; the excluded is filtered
-out; `update-index` stages the rest, `write-tree` writes the tree: what `git add -A` would store,
-but for these rules:
+out; `update-index` stages the rest, and the tree is made of HEAD's and of what is staged: what
+`git add -A` would store, but for these rules:
 
 - A path that a user's glob holds back, and a new one in a built-in directory, has in the index
   what HEAD has, whatever a node staged.
@@ -19,16 +19,21 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from git_wf.core.names import Oid
-from git_wf.errors import GitFailed
+from git_wf.errors import GitFailed, StateUnreadable
 from git_wf.store.excludes import Excludes as Excludes
 from git_wf.store.files import remove_tree
+from git_wf.store.index import IndexReader, NotReadable, index_size
+from git_wf.store.objects import Entry, ObjectReader
+from git_wf.store.packs import Pack
 from git_wf.store.repo import Repo, split_nul
+from git_wf.store.trees import TreeEditor
 
 _TRIES = 4  # scans until a worktree that others are writing to is given up
 _GITLINK = "160000"
@@ -40,6 +45,16 @@ _OPTIONS = (
     "-c", "core.splitIndex=false",
     "-c", "submodule.recurse=false",
 )  # fmt: skip
+_SPLIT_FROM = 512 << 10  # bytes of an index, of some 5,000 files
+_SPLIT = (
+    "-c", "core.splitIndex=true",
+    # Reading what changed since is cheap, as long as it is little; old shared parts are not kept
+    # for weeks.
+    "-c", "splitIndex.maxPercentChange=5",
+    "-c", "splitIndex.sharedIndexExpire=1.hour.ago",
+)  # fmt: skip
+# Blobs that git need not convert are streamed into one pack, which is no place for them to stay.
+_INTO_ONE_PACK = ("-c", "core.bigFileThreshold=0", "-c", "core.fsync=none")
 _STATUS = (
     "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames",
     "--ignore-submodules=dirty", "--branch", "--no-ahead-behind", "--no-show-stash",
@@ -96,7 +111,7 @@ class Staging:
     user's glob keeps out. `left_out_builtin`: the topmost built-in directories with new files in
     them, told when first met. `nested`: repositories stored as plain files. `unreadable`: what
     could not be stored. `head` and `branch` are what HEAD was (`branch` None where it is
-    detached).
+    detached). `is_complete`: whether the pack that it was made for has all that is new in it.
     """
 
     tree: Oid
@@ -107,6 +122,7 @@ class Staging:
     unreadable: list[str]
     head: Oid | None
     branch: str | None
+    is_complete: bool = False
 
 
 @dataclass
@@ -123,7 +139,7 @@ def changes(repo: Repo) -> list[Change]:
         return _scan(repo, (), {"GIT_OPTIONAL_LOCKS": "0"}).changes
     except GitFailed:
         with _private_index(repo) as place:
-            return _scan_healed(repo, Excludes(builtin=False), place).changes
+            return _scan_healed(_Means(repo, Excludes(builtin=False), place)).changes
 
 
 def nested_repositories(repo: Repo) -> list[str]:
@@ -142,27 +158,167 @@ def stage(
     missing or broken is made again from HEAD, as is one that names objects of a cycle whose
     quarantine was thrown away. Files that vanish meanwhile are no error. Raises `GitFailed`.
     """
+    return _stage(_Means(repo, excludes, env), since)
+
+
+class _Means:
+    """How a worktree is scanned and staged: here by git alone, one process a step."""
+
+    def __init__(self, repo: Repo, excludes: Excludes, env: Mapping[str, str]) -> None:
+        self.repo = repo
+        self.excludes = excludes
+        self.env = env  # of calls that read
+
+    def options(self) -> Sequence[str]:
+        """Options of git for calls that use the index."""
+        return ()
+
+    def writing(self) -> Mapping[str, str]:
+        """The environment of calls that may write objects."""
+        return self.env
+
+    def tree(self, scan: _Scan, plan: _Plan) -> tuple[Oid, bool]:
+        """The tree of what is staged; and `Staging.is_complete`. Raises `GitFailed`."""
+        return Oid(os.fsdecode(self.repo.git("write-tree", env=self.writing())).strip()), False
+
+
+def _stage(means: _Means, since: Oid | None) -> Staging:
+    repo, excludes = means.repo, means.excludes
     healed = careful = False
     for tries_left in reversed(range(_TRIES)):
-        scan = _scan_healed(repo, excludes, env)
-        plan = _Planner(repo, excludes, env, scan, careful).plan(since)
+        scan = _scan_healed(means)
+        plan = _Planner(repo, excludes, means.env, scan, careful).plan(since)
         try:
-            refused = _update_index(repo, plan, env)
+            refused = _update_index(repo, plan, means.writing, means.options())
         except GitFailed:
             if tries_left == 0 or _index_lock(repo).exists():
                 raise
             careful = True
             continue
         try:
-            tree = Oid(os.fsdecode(repo.git("write-tree", env=env)).strip())
+            tree, is_complete = means.tree(scan, plan)
         except GitFailed:
             if healed or tries_left == 0:
                 raise
             healed = True
-            _forget_lost_objects(repo, env)
+            _forget_lost_objects(repo, means.writing())
             continue
-        return _staging(excludes, scan, plan, refused, tree)
+        return _staging(excludes, scan, plan, refused, tree, is_complete)
     raise AssertionError("the last try returns or raises")
+
+
+class Stager:
+    """Stages one worktree again and again, by one process or two: a scan, and what changed.
+
+    What is new in a tree is put into the pack that it is made for, also what the repository has
+    already: no ref may name that yet.
+    """
+
+    def __init__(self, repo: Repo, excludes: Excludes, reader: ObjectReader) -> None:
+        self._repo = repo
+        self._excludes = excludes
+        self._reader = reader
+        self._editor = TreeEditor(reader)
+        self._index = IndexReader(repo.git_dir, repo.object_format)
+        self._index.is_split = any(repo.git_dir.glob("sharedindex.*"))
+        self._may_split: bool | None = None
+        self._options: tuple[str, ...] = ()
+
+    def stage(self, pack: Pack, since: Oid | None = None) -> Staging:
+        """As `stage`; new objects go into `pack`."""
+        self._options = (*self._untracked_options, *self._split_options())
+        return _stage(_Quick(self, pack), since)
+
+    @cached_property
+    def _untracked_options(self) -> tuple[str, ...]:
+        """What makes git remember which directories have no new files: by their times."""
+        assert self._repo.work_tree is not None, self._repo
+        if not tells_changes(self._repo.work_tree.parent):
+            return ()
+        # Without the second the first is never used for a scan of all files.
+        return ("-c", "core.untrackedCache=true", "-c", "status.showUntrackedFiles=all")
+
+    def _split_options(self) -> tuple[str, ...]:
+        """A big index is split, so that it is not written as a whole, unless the user forbids it.
+
+        Programs that read an index by themselves often do not know a split one, so that a small
+        one stays as it is.
+        """
+        is_big = self._index.is_split or index_size(self._repo.git_dir) >= _SPLIT_FROM
+        if is_big and self._may_split is None:
+            asked = self._repo.line("config", "--type=bool", "--get", "core.splitIndex", ok=(0, 1))
+            self._may_split = asked != "false"
+        return _SPLIT if is_big and self._may_split else ()
+
+    def options(self) -> Sequence[str]:
+        return self._options
+
+    def read_tree(self, pack: Pack, scan: _Scan, plan: _Plan) -> Oid | None:
+        """The tree of what is staged; None where git has to tell it."""
+        staged = {one.path: one for one in scan.changes if one.staged not in "?."}
+        touched = {*staged, *plan.entries, *plan.removed, *plan.added}
+        if scan.head is None:
+            return None
+        before = self._reader.read_commit(scan.head).tree
+        if not touched:
+            return before
+        try:
+            found = self._index.entries(os.fsencode(path) for path in touched)
+        except NotReadable:
+            return None
+        pack.take_in()
+        in_head = {Entry(one.head_mode, Oid(one.head_oid)) for one in scan.changes}
+        fresh = (entry for entry in found.values() if entry and entry not in in_head)
+        pack.add_existing(self._reader, (one.oid for one in fresh if one.kind != "commit"))
+        return self._editor.edit(pack, before, found)
+
+
+class _Quick(_Means):
+    """By what a `Stager` remembers."""
+
+    def __init__(self, stager: Stager, pack: Pack) -> None:
+        super().__init__(stager._repo, stager._excludes, {})
+        self._stager = stager
+        self._pack = pack
+
+    def options(self) -> Sequence[str]:
+        return self._stager.options()
+
+    def writing(self) -> Mapping[str, str]:
+        return self._pack.quarantine().env
+
+    def tree(self, scan: _Scan, plan: _Plan) -> tuple[Oid, bool]:
+        try:
+            tree = self._stager.read_tree(self._pack, scan, plan)
+        except StateUnreadable as err:
+            raise GitFailed(["git", "cat-file"], 128, err.message) from err
+        if tree is not None:
+            return tree, True
+        told = super().tree(scan, plan)
+        self._pack.take_in()
+        return told
+
+
+def tells_changes(directory: Path) -> bool:
+    """Whether the time of a directory tells when something in it is made, renamed or removed."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".git-wf-", dir=directory) as made:
+            file, other = os.path.join(made, "file"), os.path.join(made, "other")
+            changes: tuple[Callable[[], object], ...] = (
+                lambda: os.close(os.open(file, os.O_CREAT | os.O_WRONLY)),
+                lambda: os.rename(file, other),
+                lambda: os.unlink(other),
+                lambda: os.mkdir(other),
+                lambda: os.rmdir(other),
+            )
+            for change in changes:
+                os.utime(made, (1, 1))
+                change()
+                if os.stat(made).st_mtime == 1:
+                    return False
+    except OSError:
+        return False
+    return True
 
 
 def stage_apart(repo: Repo, excludes: Excludes, env: Mapping[str, str]) -> Staging:
@@ -188,7 +344,12 @@ def _private_index(repo: Repo) -> Iterator[dict[str, str]]:
 
 
 def _staging(
-    excludes: Excludes, scan: _Scan, plan: _Plan, refused: Iterable[str], tree: Oid
+    excludes: Excludes,
+    scan: _Scan,
+    plan: _Plan,
+    refused: Iterable[str],
+    tree: Oid,
+    is_complete: bool,
 ) -> Staging:
     excludes.met |= {path.rstrip("/").rsplit("/", 1)[-1] for path in plan.left_out}
     unreadable = {*scan.unreadable, *plan.unreadable, *refused}
@@ -201,6 +362,7 @@ def _staging(
         unreadable=sorted(unreadable),
         head=scan.head,
         branch=scan.branch,
+        is_complete=is_complete,
     )
 
 
@@ -225,21 +387,23 @@ def _scan(repo: Repo, options: Sequence[str], env: Mapping[str, str]) -> _Scan:
     return scan
 
 
-def _scan_healed(repo: Repo, excludes: Excludes, env: Mapping[str, str]) -> _Scan:
+def _scan_healed(means: _Means) -> _Scan:
     """A scan of a worktree whose index may be missing or broken: then it is made from HEAD.
 
     Without one, files that are tracked and ignored would be gone from the next tree.
     """
+    repo, env = means.repo, means.env
     index = Path(env.get("GIT_INDEX_FILE") or repo.git_dir / "index")
     if not index.exists():
         _make_index(repo, index, env)
+    options = [*means.options(), *means.excludes.scan_options(repo)]
     try:
-        return _scan(repo, excludes.scan_options(repo), env)
+        return _scan(repo, options, env)
     except GitFailed:
         if repo.run("ls-files", "--unmerged", ok=(0, 1, 128), env=env).returncode == 0:
             raise
     _make_index(repo, index, env)
-    return _scan(repo, excludes.scan_options(repo), env)
+    return _scan(repo, options, env)
 
 
 def _make_index(repo: Repo, index: Path, env: Mapping[str, str]) -> None:
@@ -541,17 +705,26 @@ def _index_lock(repo: Repo) -> Path:
     return repo.git_dir / "index.lock"
 
 
-def _update_index(repo: Repo, plan: _Plan, env: Mapping[str, str]) -> list[str]:
-    """Stages what is planned; returns the names that git forbids."""
+def _update_index(
+    repo: Repo, plan: _Plan, writing: Callable[[], Mapping[str, str]], options: Sequence[str] = ()
+) -> list[str]:
+    """Stages what is planned; returns the names that git forbids.
+
+    `writing` gives the environment of calls that write objects; it is not asked for nothing.
+    """
     if plan.entries:
         lines = "".join(f"{mode} {oid}\t{path}\0" for path, (mode, oid) in plan.entries.items())
-        repo.git(*_OPTIONS, "update-index", "-z", "--index-info", stdin=os.fsencode(lines), env=env)
+        repo.git(
+            *_OPTIONS, *options, "update-index", "-z", "--index-info",
+            stdin=os.fsencode(lines), env=writing(),
+        )  # fmt: skip
     paths = [*plan.removed, *plan.added]
     if not paths:
         return []
     done = repo.run(
-        *_OPTIONS, "update-index", "-z", "--add", "--remove", "--replace", "--stdin",
-        stdin=b"".join(os.fsencode(path) + b"\0" for path in paths), env=env,
+        *_OPTIONS, *options, *_INTO_ONE_PACK,
+        "update-index", "-z", "--add", "--remove", "--replace", "--stdin",
+        stdin=b"".join(os.fsencode(path) + b"\0" for path in paths), env=writing(),
     )  # fmt: skip
     return [os.fsdecode(path) for path in _IGNORED_PATH.findall(done.stderr)]
 
@@ -578,7 +751,7 @@ def _forget_lost_objects(repo: Repo, env: Mapping[str, str]) -> None:
             plan.entries[change.path] = (_MISSING, repo.null_oid)
         elif kind == "file" or (kind == "directory" and change.index_mode == _GITLINK):
             plan.added.append(change.path)
-    _update_index(repo, plan, env)
+    _update_index(repo, plan, lambda: env)
 
 
 # Back to HEAD.
@@ -595,7 +768,7 @@ def restore_tracked(repo: Repo, excludes: Excludes) -> list[str]:
     assert repo.work_tree is not None, repo
     top = repo.work_tree
     sorted_out = _Restorer(repo, excludes)
-    for change in _scan_healed(repo, excludes, {}).changes:
+    for change in _scan_healed(_Means(repo, excludes, {})).changes:
         sorted_out.sort(change)
     repo.git(*_OPTIONS, "read-tree", "--reset", "HEAD")
     stuck = list(sorted_out.stuck)

@@ -17,12 +17,14 @@ from itertools import chain, count
 from pathlib import Path
 
 from git_wf.core.names import Oid
-from git_wf.errors import GitFailed
+from git_wf.errors import GitFailed, StateUnreadable
 from git_wf.store.files import Lock, is_locked, make_directory, remove_tree, write_atomic
+from git_wf.store.objects import ObjectReader
 from git_wf.store.repo import Repo
 from git_wf.store.staging import remove_index_lock
 
 _REASON = "git-wf run "
+_COMMON = b"../..\n"  # what `commondir` says, from a linked worktree's git directory
 _POOLED = Path("git-wf") / "pooled"  # the mark, below a worktree's git directory
 _OPTIONS = ("-c", "submodule.recurse=false", "-c", "worktree.useRelativePaths=false")
 # What an operation that a node left unfinished keeps in a git directory, and `reset` leaves.
@@ -97,13 +99,13 @@ def list_worktrees(repo: Repo, state_dir: Path | None = None) -> list[Worktree]:
     return found
 
 
-def _field(line: str) -> tuple[str, str]:
-    key, _, value = line.partition(" ")
 def _born(head: str | None) -> Oid | None:
     """None where HEAD is on a branch that is not there: git tells of zeros then."""
     return Oid(head) if head and head.strip("0") else None
 
 
+def _field(line: str) -> tuple[str, str]:
+    key, _, value = line.partition(" ")
     return key, value
 
 
@@ -271,14 +273,14 @@ def reopen_slot(repo: Repo, path: Path, run: str) -> Slot | None:
     return None
 
 
-def slots_of(repo: Repo, run: str) -> list[Path]:
-    """The worktrees that are a run's: in use by it, or left behind by a process of it."""
 def run_of_slot(registration: Registration) -> str | None:
     """The run that a worktree is locked for; None where it is not."""
     reason = registration.lock_reason or ""
     return reason.removeprefix(_REASON) if reason.startswith(_REASON) else None
 
 
+def slots_of(repo: Repo, run: str) -> list[Path]:
+    """The worktrees that are a run's: in use by it, or left behind by a process of it."""
     return [one.path for one in registrations(repo) if one.lock_reason == f"{_REASON}{run}"]
 
 
@@ -457,14 +459,18 @@ def detach_at(slot: Slot, commit: Oid) -> None:
     slot.repo.git("update-ref", "--no-deref", "-m", "wf: detach", "HEAD", commit)
 
 
-def reconcile_head(slot: Slot, branch: str, last: Oid) -> Head:
+def reconcile_head(slot: Slot, branch: str, last: Oid, reader: ObjectReader | None = None) -> Head:
     """Brings HEAD to the commit that the next run commit builds on; index and files stay.
 
     With L the last recorded run commit and H the worktree's HEAD: H where it descends from L,
     else L. Where the run branch is there too, HEAD is on it; else HEAD is detached, so that staging
     sees the right parent, and `attach` follows once the run branch has moved. On the ref of a
     parallel branch, which is not among git's branches, HEAD never is.
+
+    With a reader no process is started where everything is as the last checkpoint left it.
     """
+    if reader is not None and _is_as_left(slot, branch, last, reader):
+        return Head(last, last, [])
     try:
         head, tip = _tips(slot, "HEAD", branch)
     except GitFailed:
@@ -499,6 +505,22 @@ def _tips(slot: Slot, *names: str) -> list[Oid | None]:
     return tips
 
 
+def _is_as_left(slot: Slot, branch: str, last: Oid, reader: ObjectReader) -> bool:
+    """Whether HEAD and the branch are where the last checkpoint put them, told by files.
+
+    With refs that are not files, HEAD's file says something else: then git is asked.
+    """
+    expected = f"ref: {branch}\n" if branch.startswith("refs/heads/") else f"{last}\n"
+    try:
+        head = (slot.git_dir / "HEAD").read_bytes()
+        common = (slot.git_dir / "commondir").read_bytes()
+        tip = reader.find(branch)
+    except (OSError, StateUnreadable):
+        return False
+    is_at_last = tip is not None and tip.oid == last and tip.kind == "commit"
+    return is_at_last and head == os.fsencode(expected) and common == _COMMON
+
+
 def _head_file(slot: Slot) -> str | None:
     """The branch that HEAD is on, as its file tells it; None where only git can tell."""
     try:
@@ -514,7 +536,7 @@ def _mend_git_dir(slot: Slot, commit: Oid) -> None:
     """Writes again what makes a directory the git directory of a linked worktree."""
     needed = {
         "HEAD": f"{commit}\n",
-        "commondir": "../..\n",
+        "commondir": _COMMON.decode(),
         "gitdir": f"{slot.path}/.git\n",
     }
     for name, text in needed.items():

@@ -12,12 +12,15 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from git_wf.core.names import Oid
 from git_wf.store.excludes import Excludes
-from git_wf.store.packs import quarantine
+from git_wf.store.objects import Commit, ObjectReader, encode_commit
+from git_wf.store.packs import Pack, quarantine
 from git_wf.store.repo import Repo
-from git_wf.store.staging import Staging, restore_tracked, snapshot_tree, stage
+from git_wf.store.staging import Stager, Staging, restore_tracked, snapshot_tree, stage
 from tests.conftest import git
 
+ADA = "Ada Author <ada@example.com> 1764504000 +0100"
 NAMES = [
     "a", "d", "d/a", "d/e/b", "d/e", "x\ny", '"q"', "-dash", "é", "trail ", " lead", "\udcff",
     "run.sh", "link", "crlf.txt", "new.txt", "up.up", "tracked.ign", "new.ign", "d/new.ign",
@@ -279,6 +282,49 @@ def test_stage_stores_what_add_stores(template: Path, rounds: list[list[Step]]):
         commit = git("commit-tree", "-m", "x", "-p", "HEAD", result.tree, cwd=top)
         git("update-ref", "HEAD", commit, cwd=top)
         (top / ".git" / "MERGE_HEAD").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("split_from", [0, 1 << 40], ids=["split", "whole"])
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rounds=st.lists(STEPS, min_size=1, max_size=4))
+def test_a_stager_stores_what_add_stores(
+    template: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    split_from: int,
+    rounds: list[list[Step]],
+):
+    """One that lives on from checkpoint to checkpoint, and remembers what it knows."""
+    monkeypatch.setattr("git_wf.store.staging._SPLIT_FROM", split_from)
+    if not template.exists():
+        build(template)
+    top = template.with_name("top")
+    copy(template, top)
+    repo = Repo.find(top, os.environ)
+    with ObjectReader(repo) as reader:
+        stager = Stager(repo, Excludes(builtin=False), reader)
+        for steps in rounds:
+            for change, name, number in steps:
+                change(top, top / name, number)
+            expected = tree_of_add(top)
+            pack = Pack(repo)
+            result = stager.stage(pack)
+            assert expected in (None, result.tree)
+            event("by git" if not result.is_complete else "in process")
+            checkpoint(pack, top, repo, reader, result)
+    git("fsck", "--connectivity-only", "--no-dangling", cwd=top)
+
+
+def checkpoint(pack: Pack, top: Path, repo: Repo, reader: ObjectReader, result: Staging) -> None:
+    """What a recorder does with what was staged."""
+    head = Oid(git("rev-parse", "HEAD", cwd=top))
+    if not result.is_complete:
+        pack.complete(reader, result.tree, reader.read_commit(head).tree)
+    made = pack.add("commit", encode_commit(Commit(result.tree, (head,), ADA, ADA, "x\n")))
+    kept = pack.write()
+    assert kept is not None
+    with kept:
+        git("update-ref", "HEAD", made, cwd=top)
+    (top / ".git" / "MERGE_HEAD").unlink(missing_ok=True)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
