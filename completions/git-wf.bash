@@ -57,7 +57,8 @@ __git_wf_options() {
             echo "--all --since --node --status --reverse --oneline --graph --stat --patch" \
                 "--format --pretty --json --jsonl"
             ;;
-        runs | show | reflog | bisect) echo "--json" ;;
+        runs) echo "--status --label --workflow --sort --json" ;;
+        show | reflog | bisect) echo "--json" ;;
         graph) echo "--output --format --json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
@@ -82,9 +83,15 @@ __git_wf_value() {
                 *) __git_wf_words "text github" ;;
             esac
             ;;
-        --status) __git_wf_words "success partial_success fail skipped" ;;
+        --status)
+            case ${1-} in
+                runs) __git_wf_words "running success partial_success fail waiting interrupted" ;;
+                *) __git_wf_words "success partial_success fail skipped" ;;
+            esac
+            ;;
+        --sort) __git_wf_words "created updated status workflow checkpoints -created -updated" ;;
         --pretty) __git_wf_words "oneline short medium full fuller wf wf-full" ;;
-        --goal | --since | --node | --input | --label | --id | --answer | --older-than | --keep) COMPREPLY=() ;;
+        --goal | --workflow | --since | --node | --input | --label | --id | --answer | --older-than | --keep) COMPREPLY=() ;;
         *) return 1 ;;
     esac
 }

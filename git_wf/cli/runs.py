@@ -6,24 +6,41 @@ import click
 
 from git_wf.cli.common import json_option, open_here, reading
 from git_wf.cli.group import verb
-from git_wf.cli.output import age, painted, table, write, write_json
+from git_wf.cli.output import age, painted, table, write, write_error, write_json
 from git_wf.core.checkpoint import FORMAT
 from git_wf.core.names import visit_name
 from git_wf.core.trailers import one_line
-from git_wf.ops.log import RunSummary, list_runs
+from git_wf.ops.log import SORT_KEYS, RunSummary, WantedRuns, list_runs
 
 
 @verb("runs")
+@click.option("--status", "statuses", multiple=True, metavar="STATUS", help="Of that status.")
+@click.option("--label", "labels", multiple=True, metavar="KEY[=VALUE]", help="With that label.")
+@click.option("--workflow", "workflows", multiple=True, metavar="NAME", help="Of that workflow.")
+@click.option(
+    "--sort", metavar="[-]KEY", default="-created",
+    help=f"Order by {', '.join(SORT_KEYS)}; with - backwards.",
+)  # fmt: skip
 @json_option
-def command(as_json: bool) -> None:
+def command(
+    statuses: tuple[str, ...],
+    labels: tuple[str, ...],
+    workflows: tuple[str, ...],
+    sort: str,
+    as_json: bool,
+) -> None:
     """List the runs in this repository, newest first.
 
     \b
     git wf runs
-    git wf runs --json
+    git wf runs --status fail --status interrupted --sort -updated
+    git wf runs --label ticket=12 --json
     """
+    if sort.removeprefix("-") not in SORT_KEYS:
+        raise click.UsageError(f"--sort '{sort}' is none of {', '.join(SORT_KEYS)}")
     with open_here() as project:
-        runs = list_runs(project)
+        wanted = WantedRuns(statuses, labels, workflows, sort)
+        runs = wanted.of(list_runs(project))
         if as_json:
             write_json({"format": FORMAT, "runs": [run.to_json() for run in runs]})
             return
@@ -34,7 +51,8 @@ def command(as_json: bool) -> None:
                 head, status, rest = line.partition(f"  {run.status}")
                 write(f"{head}{painted(status, run.status, colour)}{rest}")
         if not runs:
-            click.echo("no runs in this repository", err=True)
+            named = statuses or labels or workflows
+            write_error(f"no {'such ' if named else ''}runs in this repository")
 
 
 def _row(run: RunSummary, when: str) -> tuple[str, ...]:

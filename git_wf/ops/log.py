@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from git_wf.core.checkpoint import FORMAT
 from git_wf.core.names import Oid
+from git_wf.core.outcome import normal_status
 from git_wf.core.timeline import Entry
 from git_wf.errors import StateUnreadable
 from git_wf.ops.project import Project
@@ -164,6 +165,47 @@ class RunSummary:
             "archived": self.is_archived,
             "notes": [self.problem] if self.problem else [],
         }
+
+
+# What runs can be sorted by.
+SORT_KEYS: Mapping[str, Callable[[RunSummary], Any]] = {
+    "created": lambda run: run.run_id,
+    "updated": lambda run: run.updated_at or "",
+    "status": lambda run: run.status,
+    "workflow": lambda run: run.workflow or "",
+    "checkpoints": lambda run: run.checkpoints,
+}
+
+
+@dataclass(frozen=True)
+class WantedRuns:
+    """Which runs are asked for: of any of the statuses, of any of the workflows, with all labels.
+
+    `sort` is one of SORT_KEYS; with `-` before it backwards. Runs that are alike in it are in the
+    order in which they were begun.
+    """
+
+    statuses: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # `key` or `key=value`
+    workflows: tuple[str, ...] = ()
+    sort: str = "-created"
+
+    def of(self, runs: Iterable[RunSummary]) -> list[RunSummary]:
+        words = {normal_status(word) or word for word in self.statuses}
+        kept = [
+            run
+            for run in sorted(runs, key=SORT_KEYS["created"])
+            if (not words or run.status in words)
+            and (not self.workflows or run.workflow in self.workflows)
+            and all(_has_label(run, label) for label in self.labels)
+        ]
+        key = SORT_KEYS[self.sort.removeprefix("-")]
+        return sorted(kept, key=key, reverse=self.sort.startswith("-"))
+
+
+def _has_label(run: RunSummary, label: str) -> bool:
+    key, equals, value = label.partition("=")
+    return key in run.labels and (not equals or str(run.labels[key]) == value)
 
 
 def list_runs(project: Project) -> list[RunSummary]:

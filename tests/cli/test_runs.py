@@ -3,6 +3,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import LoopRun
 from tests.conftest import git
 from tests.program import Program, run_id
@@ -122,3 +124,46 @@ def test_in_a_bare_clone(loop: LoopRun, bare: Path) -> None:
 def test_labels_are_plain_text(loop: LoopRun, tmp_path: Path) -> None:
     loop.wf.ok("run", "--label", "odd=\x1b[31mred\nline", tmp_path / "loop.dot")
     assert loop.wf.ok("runs").out.splitlines()[0].endswith("  odd=[31mred line")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ([], [3, 2, 1]),
+        (["--status", "success"], [1]),
+        (["--status", "succeeded", "--status", "interrupted"], [3, 2, 1]),
+        (["--status", "fail"], []),
+        (["--workflow", "loop"], [3, 2, 1]),
+        (["--workflow", "other"], []),
+        (["--label", "kind"], [3, 2, 1]),
+        (["--label", "kind=test", "--label", "kind"], [3, 2, 1]),
+        (["--label", "kind=x"], []),
+        (["--label", "other"], []),
+        (["--sort", "created"], [1, 2, 3]),
+        (["--sort", "checkpoints"], [3, 2, 1]),
+        (["--sort", "-checkpoints"], [1, 2, 3]),
+        (["--sort", "status"], [2, 3, 1]),
+        (["--sort", "-status"], [1, 2, 3]),
+        (["--sort", "workflow"], [1, 2, 3]),
+        (["--sort", "updated"], [1, 2, 3]),
+    ],
+)
+def test_those_that_are_asked_for(loop: LoopRun, words: list[str], found: list[int]) -> None:
+    loop.wf.ok("fork", loop.run, "@2")
+    loop.wf.ok("fork", loop.run, "@1")
+    runs = loop.wf.ok("runs", "--json", *words).json["runs"]
+    assert [one["run_id"] for one in runs] == [run_id(number) for number in found]
+
+
+def test_none_of_that_kind(loop: LoopRun) -> None:
+    result = loop.wf.ok("runs", "--status", "fail")
+    assert (result.out, result.err) == ("", "no such runs in this repository\n")
+
+
+def test_no_such_order(loop: LoopRun) -> None:
+    loop.wf.fails(
+        129,
+        ["runs", "--sort", "size"],
+        "error: --sort 'size' is none of created, updated, status, workflow, checkpoints\n"
+        "hint: git wf runs -h\n",
+    )
