@@ -1,8 +1,7 @@
 """The user's checkout as a run finds it, asked through GitPython.
 
 GitPython's own readers of objects, refs and the index know neither SHA-256 nor reftable nor every
-index, and it costs 70 ms to import. So it is used where a run begins, and as what it does well:
-the command object that carries options and environment from call to call.
+index, and it costs 70 ms to import. So it is used where a run begins, and to run a command.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 from git_wf.core.names import Oid, RefName
 from git_wf.errors import GitFailed
-from git_wf.store.repo import SEALED, Repo
+from git_wf.store.repo import LOCATING, MISLEADING, Repo
 
 
 @dataclass(frozen=True)
@@ -37,19 +36,17 @@ def read_checkout(repo: Repo) -> Checkout:
 
     assert repo.work_tree is not None, repo
     asked = git.Git(os.fspath(repo.work_tree))
-    asked.set_persistent_git_options(
-        c=[value for value in SEALED if value != "-c"],
-        git_dir=os.fspath(repo.git_dir),
-        work_tree=os.fspath(repo.work_tree),
+    ours = {"GIT_OPTIONAL_LOCKS": "0", "GIT_INDEX_FILE": os.fspath(repo.git_dir / "index")}
+    asked.update_environment(**repo.environment(ours))
+    command = repo.command(
+        "status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all"
     )
-    asked.update_environment(
-        **repo.environment(), GIT_OPTIONAL_LOCKS="0", GIT_INDEX_FILE=str(repo.git_dir / "index")
-    )
+    # It adds to the environment that we were started with, and takes nothing from it.
+    unset = [word for name in (*LOCATING, *MISLEADING) if name not in ours for word in ("-u", name)]
     try:
-        told: bytes = asked.status(
-            "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all",
-            stdout_as_string=False, strip_newline_in_stdout=False,
-        )  # fmt: skip
+        told: bytes = asked.execute(
+            ["env", *unset, *command], stdout_as_string=False, strip_newline_in_stdout=False
+        )
     except git.GitCommandError as err:
         status = err.status if isinstance(err.status, int) else 128
         raise GitFailed(["git", "status"], status, str(err.stderr)) from err

@@ -24,25 +24,33 @@ SEALED = (
     "-c", "gc.auto=0",
     "-c", "i18n.commitEncoding=UTF-8",
     "-c", "core.quotePath=false",
+    "-c", "core.ignoreStat=false",  # with it, git takes what it wrote once as unchanged for ever
     "-c", "color.ui=false",
     "-c", "diff.orderFile=/dev/null",  # one that is not in this worktree makes `status` fail
     "-c", "advice.detachedHead=false",
 )  # fmt: skip
 _ANSWERS = 4  # lines that `rev-parse` gives for what `Repo.find` asks
 MINIMUM_VERSION = (2, 38)
-# What git exports to hooks and aliases, and what would steer a call of ours elsewhere.
-_SCRUBBED = (
-    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX",
-    "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE",
-    "GIT_QUARANTINE_PATH", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS", "GIT_CEILING_DIRECTORIES", "GIT_INTERNAL_SUPER_PREFIX",
-    "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_IMPLICIT_WORK_TREE",
+# What git exports to hooks and aliases, and what would steer a call of ours elsewhere: first what
+# says which repository is meant, then the rest.
+LOCATING = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES",
+    "GIT_IMPLICIT_WORK_TREE",
+)  # fmt: skip
+MISLEADING = (
+    "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_CONFIG", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
+    "GIT_REPLACE_REF_BASE", "GIT_ATTR_SOURCE",
 )  # fmt: skip
 
 
-def scrubbed_env(env: Mapping[str, str]) -> dict[str, str]:
+def scrubbed_env(
+    env: Mapping[str, str], names: Sequence[str] = (*LOCATING, *MISLEADING)
+) -> dict[str, str]:
     """`env` without what git exports to hooks: for other repositories, worktrees and nodes."""
-    return {key: value for key, value in env.items() if key not in _SCRUBBED}
+    return {key: value for key, value in env.items() if key not in names}
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Repo:
     @classmethod
     def find(cls, where: Path, env: Mapping[str, str]) -> Repo:
         """The repository that `git -C where` would use. Raises `UserError` where there is none."""
+        asking_env = _speaking_english(scrubbed_env(env, MISLEADING))
         command = [
             "git", "-C", os.fspath(where), "rev-parse", "--absolute-git-dir", "--git-common-dir",
             "--is-bare-repository", "--show-object-format",
@@ -69,7 +78,7 @@ class Repo:
         try:
             answer = subprocess.run(
                 command,
-                env=_speaking_english(env),
+                env=asking_env,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,
@@ -96,7 +105,7 @@ class Repo:
             # GIT_WORK_TREE may name one that we do not stand in; in a git directory there is none.
             top = subprocess.run(
                 ["git", "-C", os.fspath(where), "rev-parse", "--show-toplevel"],
-                env=_speaking_english(env),
+                env=asking_env,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,

@@ -6,6 +6,8 @@ None of it changes what is recorded or what is the user's, and no program of it 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tests.ops.journey import (
     notices_of,
     soil,
     timeline,
+    travel,
     unchanged,
     users_state,
 )
@@ -199,3 +202,315 @@ def test_a_node_that_sets(wf: Program, repo: Path, tmp_path: Path, key: str, val
     assert timeline(odd, run) == [(node, 1, "success") for node in ("before", "harm", "after")]
     assert tree(repo, run) == {"README", "before", "after"}
     fsck(odd)
+
+
+# Settings and environment. What is in capitals is filled in.
+
+SETTINGS = """
+[status] showUntrackedFiles = no
+ short = true
+ branch = true
+ submoduleSummary = true
+ relativePaths = false
+ displayCommentPrefix = true
+ renames = copies
+[diff] external = EVIL
+ noprefix = true
+ mnemonicPrefix = true
+ relative = true
+ ignoreSubmodules = all
+ renames = copies
+ renameLimit = 1
+ context = 0
+ algorithm = patience
+ colorMoved = zebra
+ statGraphWidth = 1
+ statNameWidth = 3
+ submodule = log
+ wsErrorHighlight = all
+ autoRefreshIndex = false
+ orderFile = not-in-every-worktree
+ dirstat = lines
+[diff "evil"] textconv = EVIL
+ command = EVIL
+[merge] conflictStyle = diff3
+ renormalize = true
+[log] showSignature = true
+ showRoot = false
+ follow = true
+ decorate = full
+ date = human
+ abbrevCommit = true
+ mailmap = true
+ diffMerges = combined
+ initialDecorationSet = all
+[format] pretty = fuller
+[core] quotePath = true
+ fsmonitor = EVIL
+ fsmonitorHookVersion = 2
+ hooksPath = HOOKS
+ abbrev = 4
+ pager = EVIL
+ editor = EVIL
+ askPass = EVIL
+ sshCommand = EVIL
+ gitProxy = EVIL
+ alternateRefsCommand = EVIL
+ logAllRefUpdates = false
+ untrackedCache = true
+ splitIndex = true
+ attributesFile = ATTRIBUTES
+ commentChar = "w"
+ warnAmbiguousRefs = true
+ precomposeUnicode = true
+ preloadIndex = true
+ checkStat = minimal
+ trustctime = false
+ ignoreStat = true
+ createObject = link
+ multiPackIndex = false
+ compression = 0
+ sharedRepository = group
+ whitespace = trailing-space
+ safecrlf = true
+ useReplaceRefs = true
+[color] ui = always
+ diff = always
+ status = always
+ branch = always
+[column] ui = always
+[commit] gpgSign = true
+ template = nowhere
+ cleanup = scissors
+ verbose = true
+[tag] gpgSign = true
+[push] gpgSign = true
+[gpg] program = EVIL
+ format = ssh
+[user] signingKey = nobody
+[gc] auto = 1
+ autoDetach = true
+[maintenance] auto = false
+[pack] packSizeLimit = 1m
+ indexVersion = 1
+ threads = 1
+[init] templateDir = TEMPLATE
+ defaultBranch = trunk
+[trailer] separators = "="
+ ifexists = replace
+[trailer "WF-Node"] key = "WF-Forged: "
+[submodule] recurse = true
+[feature] manyFiles = true
+ experimental = true
+[index] version = 4
+ sparse = true
+ skipHash = true
+[fetch] recurseSubmodules = true
+ prune = true
+[checkout] workers = 2
+ guess = false
+ defaultRemote = nowhere
+[branch] autoSetupMerge = always
+ autoSetupRebase = always
+ sort = -committerdate
+[worktree] guessRemote = true
+[clean] requireForce = true
+[rerere] enabled = true
+ autoUpdate = true
+[i18n] commitEncoding = latin1
+ logOutputEncoding = latin1
+[transfer] hideRefs = refs/wf
+ fsckObjects = true
+[advice] detachedHead = true
+[help] autoCorrect = immediate
+[interactive] diffFilter = EVIL
+[credential] helper = EVIL
+[protocol] allow = never
+[safe] bareRepository = explicit
+[grep] fallbackToNoIndex = false
+[alias] status = "!EVIL"
+ update-ref = "!EVIL"
+ wf-log = "!EVIL"
+[pager] log = EVIL
+ wf = EVIL
+ wf-log = EVIL
+"""
+
+
+HOOKS = (
+    "post-checkout", "reference-transaction", "post-index-change", "pre-commit", "commit-msg",
+    "pre-auto-gc", "post-commit", "post-rewrite", "fsmonitor-watchman",
+)  # fmt: skip
+
+
+def evil(place: Path) -> Path:
+    """A program, hooks and attributes that must not be used; it leaves a mark when it is run."""
+    program = place / "evil"
+    program.write_text(f'#!/bin/sh\necho "$0 $*" >>{place}/was-run\nexit 1\n')
+    program.chmod(0o755)
+    for directory in ("hooks", "template/hooks"):
+        (place / directory).mkdir(parents=True)
+        for hook in HOOKS:
+            shutil.copy(program, place / directory / hook)
+    (place / "attributes").write_text("* diff=evil\n")
+    return program
+
+
+def filled(text: str, place: Path) -> str:
+    values = {"EVIL": "evil", "HOOKS": "hooks", "TEMPLATE": "template", "ATTRIBUTES": "attributes"}
+    for word, name in values.items():
+        text = text.replace(word, os.fspath(place / name))
+    return text
+
+
+def surrounded(wf: Program, monkeypatch: pytest.MonkeyPatch, env: Mapping[str, str]) -> Program:
+    """The program among these variables; the judge is not."""
+
+    def call(*words: str | Path, cwd: Path) -> Result:
+        with monkeypatch.context() as patch:
+            for key, value in env.items():
+                patch.setenv(key, value)
+            return wf(*words, cwd=cwd)
+
+    return call  # type: ignore[return-value]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    path = tmp_path / "surroundings"
+    path.mkdir()
+    evil(path)
+    return path
+
+
+def judge_evil(place: Path) -> None:
+    mark = place / "was-run"
+    assert not mark.exists(), mark.read_text()
+
+
+@pytest.mark.parametrize("level", ["global", "command"])
+def test_settings(
+    wf: Program, repo: Path, place: Path, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    config = place / "config"
+    config.write_text(filled(SETTINGS, place))
+    env = {"GIT_CONFIG_GLOBAL": os.fspath(config)}
+    if level == "command":  # as from `git -c`, which is stronger than what the repository says
+        listed = git("config", "--file", str(config), "--null", "--list", cwd=place).split("\0")
+        pairs = [one.partition("\n") for one in listed if one]
+        env = {"GIT_CONFIG_COUNT": str(len(pairs))}
+        for number, (key, _, value) in enumerate(pairs):
+            env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    script = 'rm link; ln -s README link; mv moved "é w"; git init -q nested; touch nested/x'
+    (repo / "link").symlink_to("nowhere")
+    (repo / "moved").write_text("moved\n" * 9)
+    git("add", "-A", cwd=repo)
+    git("commit", "-q", "-m", "more", cwd=repo)
+    begin = "nested repositories stored as plain files: nested/"
+    odd = soil(Odd(repo, script=script, paths=["link", "é w", "nested/x"], notices=[begin]))
+    travel(surrounded(wf, monkeypatch, env), odd, place / "w.dot")
+    judge_evil(place)
+
+
+REPOSITORY_SETTINGS = {
+    "core.fsmonitor": "EVIL",
+    "core.hooksPath": "HOOKS",
+    "commit.gpgSign": "true",
+    "gpg.program": "EVIL",
+    "diff.external": "EVIL",
+    "core.pager": "EVIL",
+    "core.ignoreCase": "true",
+    "core.fileMode": "false",
+    "core.symlinks": "false",
+}
+
+
+@pytest.mark.parametrize("key", REPOSITORY_SETTINGS)
+def test_a_setting_of_the_repository(wf: Program, repo: Path, place: Path, key: str) -> None:
+    """It is there for the nodes' git too; the judge does without."""
+    odd = soil(Odd(repo))
+    value = filled(REPOSITORY_SETTINGS[key], place)
+
+    config = repo / ".git" / "config"
+
+    def call(*words: str | Path, cwd: Path) -> Result:
+        before = config.read_bytes()
+        git("config", key, value, cwd=repo)
+        set_to = config.read_bytes()
+        result = wf(*words, cwd=cwd)
+        assert config.read_bytes() == set_to
+        config.write_bytes(before)
+        return result
+
+    travel(call, odd, place / "w.dot")
+    judge_evil(place)
+
+
+def test_hooks_of_the_repository(wf: Program, repo: Path, place: Path) -> None:
+    shutil.copytree(place / "hooks", repo / ".git" / "hooks", dirs_exist_ok=True)
+    odd = Odd(repo)  # soiling it would run them
+    travel(wf, odd, place / "w.dot")
+    judge_evil(place)
+
+
+INHERITED: dict[str, dict[str, str]] = {
+    "hook": {"GIT_DIR": ".git", "GIT_INDEX_FILE": "INDEX", "GIT_PREFIX": "", "GIT_EDITOR": ":"},
+    "hook_of_a_push": {
+        "GIT_DIR": "REPO/.git",
+        "GIT_OBJECT_DIRECTORY": "REPO/.git/objects/tmp_objdir-incoming-x",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": "REPO/.git/objects",
+        "GIT_QUARANTINE_PATH": "REPO/.git/objects/tmp_objdir-incoming-x",
+        "GIT_PUSH_OPTION_COUNT": "0",
+    },
+    "alias": {"GIT_DIR": "REPO/.git", "GIT_WORK_TREE": "REPO", "GIT_PREFIX": "sub/"},
+    "submodule": {"GIT_INTERNAL_SUPER_PREFIX": "x/", "GIT_NAMESPACE": "other"},
+    "no_config": {"GIT_CONFIG": "PLACE/nothing", "GIT_CONFIG_SYSTEM": "PLACE/nothing"},
+    "other_history": {
+        "GIT_SHALLOW_FILE": "PLACE/nothing",
+        "GIT_GRAFT_FILE": "PLACE/nothing",
+        "GIT_REPLACE_REF_BASE": "refs/heads/",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_DEFAULT_HASH": "sha256",
+        "GIT_ATTR_SOURCE": "HEAD",
+    },
+    "pathspecs": {"GIT_LITERAL_PATHSPECS": "1", "GIT_INDEX_VERSION": "4", "GIT_FLUSH": "0"},
+    "other_pathspecs": {"GIT_ICASE_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"},
+    "programs": {
+        name: "PLACE/evil"
+        for name in ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "PAGER", "GIT_EDITOR", "EDITOR", "VISUAL",
+                     "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_SSH",
+                     "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "BASH_ENV")
+    },
+    "traces": {
+        "GIT_TRACE": "1", "GIT_TRACE_SETUP": "1", "GIT_TRACE_PACKET": "1", "GIT_TRACE2": "1",
+        "GIT_TRACE2_PERF": "1", "GIT_CURL_VERBOSE": "1", "GIT_TRACE_REFS": "1",
+    },
+    "locale": {
+        "LC_ALL": "de_DE.UTF-8", "LANG": "ja_JP.SJIS", "LANGUAGE": "de", "TZ": "Pacific/Chatham",
+        "GIT_REFLOG_ACTION": "forged", "CDPATH": "/", "GIT_MERGE_AUTOEDIT": "yes",
+    },
+    "template": {"GIT_TEMPLATE_DIR": "PLACE/template", "GIT_CEILING_DIRECTORIES": "REPO"},
+    "parameters": {"GIT_CONFIG_PARAMETERS": "'core.bare'='true' 'core.worktree'='PLACE'"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INHERITED)
+def test_an_inherited_environment(
+    wf: Program, repo: Path, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    index = repo / ".git" / "other-index"
+    words = {"REPO": os.fspath(repo), "PLACE": os.fspath(place), "INDEX": os.fspath(index)}
+    env = {}
+    for key, value in INHERITED[name].items():
+        for word, filling in words.items():
+            value = value.replace(word, filling)
+        env[key] = value
+    (place / "nothing").write_text("")
+    (repo / ".git" / "objects" / "tmp_objdir-incoming-x").mkdir()
+    odd = soil(Odd(repo))
+    if "GIT_INDEX_FILE" in env:
+        shutil.copy(repo / ".git" / "index", index)
+    travel(surrounded(wf, monkeypatch, env), odd, place / "w.dot")
+    if "GIT_INDEX_FILE" in env:
+        assert index.read_bytes() == (repo / ".git" / "index").read_bytes()
+    judge_evil(place)
