@@ -191,11 +191,40 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def spellings(secret: str) -> set[str]:
+    """A secret as programs write it: as it is, in the quotes of a shell, in JSON, in JSON in JSON.
+
+    The quotes around it are no part of a spelling, nor are blanks at its ends.
+    """
+    bare = {secret, secret.strip()} - {""}
+    plain = {text.replace("'", quoted) for text in bare for quoted in ("'", *_SHELL_QUOTES)}
+    escaped = {escape(text) for text in plain for escape in _JSON_ESCAPES}
+    twice = {escape(text) for text in escaped for escape in _JSON_ESCAPES}
+    return plain | escaped | twice
+
+
+def _json_text(text: str, **options: bool) -> str:
+    return json.dumps(text, **options)[1:-1]  # type: ignore[arg-type]
+
+
+_SHELL_QUOTES = ("'\"'\"'", "'\\''")  # a quote within quotes: as Python writes it, and as git does
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+# What encoders escape beside what they must: all but ASCII (Python), nothing (JavaScript, jq),
+# slashes too (PHP), and what HTML could take for its own (Go).
+_JSON_ESCAPES: tuple[Callable[[str], str], ...] = (
+    _json_text,
+    lambda text: _json_text(text, ensure_ascii=False),
+    lambda text: _json_text(text).replace("/", "\\/"),
+    lambda text: _json_text(text, ensure_ascii=False).translate(_HTML),
+)
+
+
 class Redaction:
-    """Replaces secret values, exactly as they are, by `***`."""
+    """Replaces secret values by `***`: exactly, in each of their `spellings`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets = sorted({text for text in secrets if text}, key=len, reverse=True)
+        found = {spelling for text in secrets if text for spelling in spellings(text)}
+        self._secrets = sorted(found, key=len, reverse=True)
         self._texts = re.compile("|".join(map(re.escape, self._secrets)))
         self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._secrets]
         self._bytes.sort(key=len, reverse=True)
@@ -228,6 +257,7 @@ class RedactedStream:
     def __init__(self, secrets: list[bytes]) -> None:
         self._secrets = secrets  # the longest first
         self._pattern = re.compile(b"|".join(map(re.escape, secrets)))
+        self._first = re.compile(b"|".join({re.escape(secret[:1]) for secret in secrets}))
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
@@ -257,7 +287,8 @@ class RedactedStream:
     def _border(self, data: bytes) -> int:
         """Where the longest end of `data` begins that a secret begins with."""
         start = max(0, len(data) - len(self._secrets[0]) + 1)
-        for border in range(start, len(data)):
+        for found in self._first.finditer(data, start):
+            border = found.start()
             rest = data[border:]
             if any(len(secret) > len(rest) and secret.startswith(rest) for secret in self._secrets):
                 return border

@@ -123,7 +123,7 @@ def _simulated(visit: Visit) -> Outcome:
 
 
 def _admissible(outcome: Outcome, visit: Visit) -> Outcome:
-    """The outcome without secrets; one whose values no context can hold is a failure."""
+    """The outcome as the context can take it; one whose values no context can hold is a failure."""
     try:
         updates = clean_value(outcome.context_updates)
     except ValueError as err:
@@ -135,12 +135,7 @@ def _admissible(outcome: Outcome, visit: Visit) -> Outcome:
             code="reserved_key",
             message=f"node '{visit.node.id}' set '{key}': keys in 'internal.' are the engine's",
         )
-    return replace(
-        outcome,
-        context_updates=visit.redaction.value(updates),
-        preferred_label=visit.redaction.text(outcome.preferred_label),
-        notes=visit.redaction.text(outcome.notes),
-    )
+    return replace(outcome, context_updates=updates)
 
 
 def _pause_before_retry(visit: Visit, policy: Policy, reason: str) -> None:
@@ -172,13 +167,21 @@ def _settled(visit: Visit, outcome: Outcome) -> Outcome:
 
 
 def signed(visit: Visit, outcome: Outcome) -> Outcome:
-    """The outcome with the signature of its failure, and without the run's secrets."""
-    if outcome.failure is None:
-        return outcome
-    message = visit.redaction.text(outcome.failure.message)
-    kind = outcome.failure.kind
+    """The outcome as it is recorded and told: its failure signed, no secret of the run in it."""
+    hidden = visit.redaction
+    failure = outcome.failure
+    if failure is not None:
+        message = hidden.text(failure.message)
+        signature = failure_signature(visit.node.id, failure.kind, message)
+        failure = Failure(message, failure.kind, signature)
     return replace(
-        outcome, failure=Failure(message, kind, failure_signature(visit.node.id, kind, message))
+        outcome,
+        preferred_label=hidden.text(outcome.preferred_label),
+        suggested_next_ids=tuple(map(hidden.text, outcome.suggested_next_ids)),
+        context_updates=hidden.value(outcome.context_updates),
+        notes=hidden.text(outcome.notes),
+        failure=failure,
+        extra=hidden.value(outcome.extra),
     )
 
 

@@ -228,7 +228,7 @@ class Walker:
 
     def _wait(self, question: Question) -> Conclusion:
         self.question = question
-        waiting = question.to_json()
+        waiting = self.means.redaction.value(question.to_json())
         try:
             self._tell_notices(self.means.recorder.wait(waiting))
         except (GitFailed, Conflict, OSError) as err:
@@ -313,9 +313,8 @@ class Walker:
             attempted = Attempted(outcome, visit.attempt - 1)
         self.state.join(visit.branches)
         outcome = self.state.admit(node, attempted.outcome, attempted.retries)
-        self.state.context.update(visit.facts)
-        if visit.sessions:
-            self.state.context[SESSIONS_KEY] = visit.sessions
+        own = {**visit.facts, **({SESSIONS_KEY: visit.sessions} if visit.sessions else {})}
+        self.state.context.update(visit.redaction.value(own))
         self._announce_end(visit, outcome)
         step = Step(None, None, "stalled", stalled) if stalled else self._choose(visit, outcome)
         step = self._take(node, step)

@@ -277,22 +277,114 @@ command = ["{agent}"]
     result = wf("run", path, "--json", "--input", f"x={SECRET}", "--label", f"y={SECRET}")
     assert result.status == 1
     assert file_of(repo, "ok") == ""
-    run = run_id(1)
     outputs = [result.out, result.err, wf.ok("log").out, wf.ok("runs").out]
     outputs += [wf.ok("show", target, "--json").out for target in ("@1", "@2", "@3")]
-    for text in (SECRET, json.dumps(SECRET)[1:-1]):
-        assert not [output for output in outputs if text in output]
+    assert_nowhere(repo, outputs, [SECRET, json.dumps(SECRET)[1:-1]])
+
+
+def assert_nowhere(repo: Path, outputs: list[str], words: list[str]) -> None:
+    """The words are in no output, no object of the repository and no file of the state."""
+    for word in words:
+        assert not [output for output in outputs if word in output]
     listed = git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", cwd=repo)
-    assert listed
     batch = subprocess.run(
         ["git", "cat-file", "--batch"], cwd=repo, input=listed.encode(), capture_output=True
     ).stdout
-    assert b"***" in batch and run.encode() in batch
-    for data in (SECRET.encode(), json.dumps(SECRET)[1:-1].encode()):
-        assert data not in batch
+    assert b"***" in batch and run_id(1).encode() in batch
+    for word in words:
+        data = word.encode()
+        at = batch.find(data)
+        assert at < 0, batch[max(0, at - 300) : at + 100]
         for top, _, names in os.walk(os.environ["XDG_STATE_HOME"]):
             for name in names:
                 assert data not in Path(top, name).read_bytes(), Path(top, name)
+
+
+# `kanarie` is in every spelling of it, and nowhere else.
+ODD_SECRETS = {
+    "key": "-----BEGIN KEY-----\nkanarie/a+b==\nkanarie\n-----END KEY-----\n",
+    "quotes": 'it\'s a "kanarie" \\o/ <é>',
+}
+TELLERS = {
+    "agent": """
+print("warning:", json.dumps(key), json.dumps(json.dumps({"key": key})))
+print(json.dumps({"type": "item", "part": {"type": "text", "text": "have " + key}}))
+print(json.dumps({"session_id": "id-" + key, "result": "got " + json.dumps({"k": key}) + key}))
+print(json.dumps({"type": "tool", "input": json.dumps({"k": key}, ensure_ascii=False)}))
+if os.environ["GIT_WF_NODE"] == "g":
+    print(json.dumps({"error": "no service for " + key}))
+""",
+    "command": """
+print(json.dumps(key))
+answer = {"outcome": key, "suggested_next_ids": [key], "notes": key, "context_updates": {key: key}}
+with open(os.environ["GIT_WF_STATUS"], "w") as stream:
+    json.dump(answer, stream)
+""",
+    "hook": """
+answer = {"decision": "override", "notes": key, "context_updates": {"k": json.dumps(key)}}
+print(json.dumps(answer))
+""",
+}
+
+
+@pytest.fixture
+def tellers(tmp_path: Path) -> Path:
+    """A directory of programs that tell `$KEY`."""
+    (tmp_path / "bin").mkdir()
+    for name, script in TELLERS.items():
+        path = tmp_path / "bin" / name
+        head = f"#!{sys.executable}\nimport json, os\nkey = os.environ['KEY']\n"
+        path.write_text(head + script)
+        path.chmod(0o755)
+    return tmp_path / "bin"
+
+
+@pytest.mark.parametrize("secret", ODD_SECRETS.values(), ids=list(ODD_SECRETS))
+def test_a_secret_is_hidden_however_it_is_spelled(
+    wf: Program,
+    repo: Path,
+    configure: Configure,
+    tellers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    secret: str,
+) -> None:
+    monkeypatch.setenv("MY_KEY", secret)
+    body = f"""a [script="printf '%s' {{{{ env.KEY | sh }}}}; cat $GIT_WF_CONTEXT >&2"]
+b [prompt="use {{{{ env.KEY }}}}", fidelity=full, thread_id=t]
+c [prompt="go on with {{{{ context.last_response }}}}", fidelity=full, thread_id=t]
+d [script="{tellers}/command"]
+e [script="cat $GIT_WF_CONTEXT; echo {{{{ context.command.output | sh }}}}"]
+f [script="printf '%s' \\"$KEY\\" >&2; exit 7", auto_status=true]
+g [prompt="fail", auto_status=true]
+start -> a -> b -> c -> d -> e -> f -> g -> exit"""
+    toml = f"""[run]
+goal = "reach {{{{ env.MY_KEY }}}}"
+[run.env]
+KEY = {{ from = "{{{{ env.MY_KEY }}}}", secret = true }}
+[[run.prepare.steps]]
+script = "env; printf '%s' \\"$KEY\\""
+[[run.hooks]]
+event = "stage_complete"
+matcher = "^e$"
+blocking = true
+command = ["{tellers}/hook"]
+[[run.hooks]]
+event = "stage_complete"
+script = "cat >&2; printf '%s' \\"$KEY\\" >&2; exit 3"
+[agents]
+default = "it"
+[agents.it]
+command = ["{tellers}/agent"]
+output = "json"
+resume = ["--session", "{{session}}"]
+"""
+    result = wf("run", configure(body, toml), "--json", "--verbose", "--label", f"y={secret}")
+    assert result.status == 0, result.err
+    outputs = [result.out, result.err, wf.ok("log").out, wf.ok("runs").out]
+    outputs += [wf.ok("show", f"@{number}", "--json").out for number in range(1, 8)]
+    assert_nowhere(repo, outputs, ["kanarie"])
+    codes = [event.get("code") for event in map(json.loads, result.out.splitlines())]
+    assert codes.count("no_session") == 3
 
 
 def test_a_secret_that_is_not_set(wf: Program, repo: Path, configure: Configure) -> None:

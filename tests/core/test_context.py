@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 
 import pytest
 
@@ -164,6 +165,42 @@ def test_redaction_replaces_exact_values_everywhere():
         "***": ["x ***", 1, {"k": ["***"]}]
     }
     assert redaction.text("S3CRET") == "S3CRET"
+
+
+PEM = "-----BEGIN KEY-----\nab/c+d==\n-----END KEY-----\n"
+ODD = 'it\'s "a\\b" <é>\t&'
+
+
+@pytest.mark.parametrize("secret", [PEM, ODD])
+@pytest.mark.parametrize(
+    "spell",
+    [
+        str,
+        str.strip,
+        json.dumps,
+        lambda text: json.dumps(text, ensure_ascii=False),
+        lambda text: json.dumps(text).replace("/", "\\/"),
+        lambda text: json.dumps(text, ensure_ascii=False)
+        .replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+        lambda text: json.dumps({"said": json.dumps({"key": text})}),
+        lambda text: json.dumps(json.dumps(text, ensure_ascii=False), ensure_ascii=False),
+        shlex.quote,
+        lambda text: "'" + text.replace("'", "'\\''") + "'",
+        lambda text: json.dumps({"script": f"echo {shlex.quote(text)}"}),
+    ],
+)  # fmt: skip
+def test_redaction_knows_the_spellings_of_a_secret(secret, spell):
+    redaction = Redaction([secret])
+    told = f"<{spell(secret)}>"
+    shown = redaction.text(told)
+    assert "***" in shown
+    assert not [
+        word for word in ("BEGIN", "END", "ab", "it", "a\\b", "u00e9", "é") if word in shown
+    ]
+    stream, data = redaction.stream(), told.encode()
+    assert b"".join(
+        stream.feed(data[at : at + 1]) for at in range(len(data))
+    ) + stream.finish() == (shown.encode())
 
 
 def test_redaction_without_secrets_gives_back_what_it_got():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from git_wf.core import templates
-from git_wf.core.context import PERCENT_ENCODED, cut_middle, decode_output, last_bytes
+from git_wf.core.context import PERCENT_ENCODED, REDACTED, cut_middle, decode_output, last_bytes
 from git_wf.core.fidelity import FULL, HIGH, write_preamble
 from git_wf.core.outcome import DETERMINISTIC, FAIL, TRANSIENT, Failure, Outcome
 from git_wf.engine.answers import Answer, AnswerError, routing_answer, status_answer
@@ -132,8 +132,7 @@ def _outcome(
     except (AnswerError, ValueError) as err:
         failure = failure or Failure(f"backend '{profile.name}': {err}")
     _write_text(visit, "response.md", reply.text)
-    if reply.session:
-        visit.sessions[talk.thread] = reply.session
+    _keep_session(visit, talk, reply.session)
     if reply.error and (failure is None or failure.kind == DETERMINISTIC):
         kind = TRANSIENT if reply.transient else DETERMINISTIC
         failure = Failure(f"backend '{profile.name}': {reply.error}", kind)
@@ -142,6 +141,22 @@ def _outcome(
     if failure is None:
         return outcome
     return replace(outcome, status=FAIL, failure=failure, extra={})
+
+
+def _keep_session(visit: Visit, talk: _Talk, session: str | None) -> None:
+    """Under its thread, unless a secret stood in it: what is left of it names no session."""
+    if not session:
+        return
+    if REDACTED not in visit.redaction.text(session):
+        visit.sessions[talk.thread] = session
+        return
+    visit.sessions.pop(talk.thread, None)
+    visit.announce(
+        "notice",
+        code="no_session",
+        message=f"node '{visit.node.id}': a secret is in the id of its session, which is not kept: "
+        "nothing can go on with it",
+    )
 
 
 def _updates(visit: Visit, text: str, encoded: bool) -> dict[str, Any]:

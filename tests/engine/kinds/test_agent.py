@@ -152,6 +152,29 @@ def test_secrets_of_a_response(play):
     assert "pass" not in walked.trace("a@1/prompt.md") + walked.trace("a@1/response.md")
 
 
+def test_secrets_that_only_decoding_shows(play, tmp_path):
+    """What JSON spells in a way of its own is found where its values come in."""
+    spelled = "".join(f"\\\\u{ord(letter):04x}" for letter in "pass")
+    said = f'{{"thread_id":"t-{spelled}","error":{{"message":"no {spelled}"}}}}'
+    program = f"cat >/dev/null; printf '{said}\\n'\n"
+    walked = play(
+        agent("x", fidelity="full", auto_status="true"),
+        given={
+            "env": make_program(tmp_path / "bin", "codex", program),
+            "config": {"agents": {"default": "codex"}},
+        },
+        secrets=["pass"],
+    )
+    assert outcome_of(walked).notes == "auto_status: backend 'codex': no ***"
+    assert "internal.sessions" not in walked.context
+    assert walked.of("notice")[0]["message"] == (
+        "node 'a': a secret is in the id of its session, which is not kept: "
+        "nothing can go on with it"
+    )
+    assert "pass" not in str(walked.recorder.checkpoints) + str(walked.recorder.notes)
+    assert "pass" not in str(walked.events)
+
+
 # Sessions and fidelity.
 
 
