@@ -48,7 +48,13 @@ from git_wf.store.merge import Radar, merge_trees
 from git_wf.store.objects import Commit, encode_commit, encode_tree
 from git_wf.store.packs import Pack, quarantine
 from git_wf.store.recorder import BranchTips, Cycle, GitRecorder, RunState
-from git_wf.store.refs import RefUpdate, list_refs, move_refs, remove_stale_locks
+from git_wf.store.refs import (
+    RefUpdate,
+    list_refs,
+    move_refs,
+    remove_stale_locks,
+    worktree_head,
+)
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.runs import RunStore
 from git_wf.store.staging import Excludes, restore_tracked
@@ -434,11 +440,12 @@ class RunRecorder(GitRecorder):
             give_back(self.slot, self._grounds.pool_size)
             (self.run_dir / "worktree").unlink(missing_ok=True)
 
-    def _follow(self, commit: Oid) -> None:
+    def _follow(self, cycle: Cycle) -> None:
         if self._path:
-            detach_at(self.slot, commit)
+            head = worktree_head(self.slot.git_dir)
+            self._transaction.apply([RefUpdate(head, cycle.commit, cycle.parent)])
         else:
-            super()._follow(commit)
+            super()._follow(cycle)
 
     def _recorded(self, cycle: Cycle) -> Recorded:
         section = self._section_of(cycle.checkpoint)

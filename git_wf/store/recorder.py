@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -180,7 +181,7 @@ class GitRecorder:
         """The refs that go when the cycle's move."""
         return []
 
-    def _follow(self, commit: Oid) -> None:
+    def _follow(self, cycle: Cycle) -> None:
         """Brings the worktree's HEAD to the commit that was just published."""
         attach(self.slot, self.run_ref)
 
@@ -355,9 +356,18 @@ class GitRecorder:
             cycle.notices.append(("ref_restored", f"ref '{self.meta_ref}' was gone: made again"))
         self.state.run_tip, self.state.meta_tip = cycle.commit, cycle.metadata
         self.state.tree = cycle.root
-        self._follow(cycle.commit)
+        self._try_to_follow(cycle)
         if kept is not None:
             self._small_packs.append(kept.path)
+
+    def _try_to_follow(self, cycle: Cycle) -> None:
+        """What was published stays published: a HEAD that stays behind is seen to by the next."""
+        try:
+            self._follow(cycle)
+        except (GitFailed, Conflict):
+            with suppress(GitFailed, Conflict):
+                remove_stale_locks(self.store.repo, (), [self.slot.git_dir / "HEAD.lock"])
+                self._follow(cycle)
 
     def _move_refs(self, updates: Sequence[RefUpdate]) -> bool:
         """One transaction; whether the metadata ref was gone and had to be made again.

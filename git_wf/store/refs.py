@@ -20,6 +20,7 @@ from git_wf.core.names import Oid, RefName
 from git_wf.errors import Conflict, GitFailed, UserError
 from git_wf.store.repo import Repo
 
+_WORKTREES = "worktrees/"
 _TRIES = 3  # of a transaction that something passing, such as gc's pack-refs, got in the way of
 _PAUSE = 0.05  # seconds between them
 _LIFE = 60.0  # seconds; git dates all reflog entries of a process by its first
@@ -41,7 +42,10 @@ class RefUpdate:
     def command(self) -> bytes:
         """The command of `git update-ref --stdin -z`."""
         verb, ref, *oids = self._words()
-        return "".join(f"{word}\0" for word in (f"{verb} {ref}", *oids)).encode()
+        words = [f"{verb} {ref}", *oids]
+        if ref.startswith(_WORKTREES):  # HEAD itself, and not a branch that it may be on by now
+            words.insert(0, "option no-deref")
+        return "".join(f"{word}\0" for word in words).encode()
 
     def _words(self) -> list[str]:
         assert self.new or self.old, self.ref
@@ -50,6 +54,11 @@ class RefUpdate:
         if self.new is None:
             return ["delete", self.ref, self.old]
         return ["update", self.ref, self.new, self.old]
+
+
+def worktree_head(git_dir: Path) -> RefName:
+    """The HEAD of a linked worktree, as the repository names it."""
+    return RefName(f"{_WORKTREES}{git_dir.name}/HEAD")
 
 
 class Transaction:

@@ -6,22 +6,26 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from git_wf.errors import GitFailed
 from git_wf.store.excludes import Excludes
-from git_wf.store.packs import quarantine
+from git_wf.store.objects import ObjectReader
+from git_wf.store.packs import Pack, quarantine
 from git_wf.store.repo import Repo
 from git_wf.store.staging import (
     Change,
+    Stager,
     Staging,
     changes,
     remove_index_lock,
     restore_tracked,
     snapshot_tree,
     stage,
+    tells_changes,
 )
 from tests.conftest import git, make_repo
 
@@ -121,8 +125,47 @@ def test_changes_start_three_processes(repo: Path, tmp_path: Path):
 def processes_of_stage(repo: Path, tmp_path: Path) -> list[str]:
     log = tmp_path / "trace"
     stage(opened(repo), Excludes(["*.log"]), {"GIT_TRACE2_EVENT": os.fspath(log)})
+    return verbs_in(log)
+
+
+def verbs_in(log: Path) -> list[str]:
     events = [json.loads(line) for line in log.read_text().splitlines()]
     return [event["name"] for event in events if event["event"] == "cmd_name"]
+
+
+@pytest.mark.parametrize("changes", [(), ("new",), ("new", "README", "d/new")])
+def test_a_stager_starts_one_process_or_two(repo: Path, tmp_path: Path, changes: tuple[str, ...]):
+    for name in changes:
+        write(repo / name, "other\n")
+    log = tmp_path / "trace"
+    here = opened(repo)
+    traced = replace(here, env={**here.env, "GIT_TRACE2_EVENT": os.fspath(log)})
+    pack = Pack(here)
+    with ObjectReader(here) as reader:
+        tree = Stager(traced, Excludes(), reader).stage(pack).tree
+        before = reader.read_commit("HEAD").tree
+    assert verbs_in(log) == ["status", *(["update-index"] if changes else [])]
+    assert (tree in pack) == (tree != before) == bool(changes)
+    pack.discard()
+    git("reset", "-q", cwd=repo)
+    assert staged(repo).tree == tree
+
+
+def test_a_directory_that_tells_when_it_changes(tmp_path: Path):
+    assert tells_changes(tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert not tells_changes(tmp_path / "nowhere")
+
+
+def test_the_user_may_forbid_a_split_index(repo: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("git_wf.store.staging._SPLIT_FROM", 0)
+    git("config", "core.splitIndex", "false", cwd=repo)
+    write(repo / "new")
+    here, pack = opened(repo), Pack(opened(repo))
+    with ObjectReader(here) as reader:
+        Stager(here, Excludes(), reader).stage(pack)
+    pack.discard()
+    assert not list((repo / ".git").glob("sharedindex.*"))
 
 
 def test_objects_go_where_env_says(repo: Path, fsck):

@@ -14,7 +14,8 @@ from git_wf.store.repo import Repo
 from git_wf.store.trees import TreeEditor
 from tests.conftest import git
 
-PATHS = st.lists(st.sampled_from(["a", "b", "a-", "a.b", "d"]), min_size=1, max_size=4).map("/".join)
+NAMES = st.sampled_from(["a", "b", "a-", "a.b", "d"])
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
 EDITS = st.dictionaries(PATHS, st.booleans(), max_size=8)
 
 
