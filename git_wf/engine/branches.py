@@ -115,7 +115,8 @@ def _walk(branch: Branch, recorder: BranchRecorder) -> tuple[BranchEnd, bool]:
             conclusion = walk.walk_prepared(begin, recorder.is_prepared)
         finally:
             means.hooks.close()
-            end_processes(branch_marks(visit.run, means.branch), END_GRACE)
+            marks = branch_marks(visit.run, means.branch)
+            end_processes(marks, END_GRACE, left=means.watch.left)
     stopped = conclusion.status == "interrupted" and visit.watch.cancel.is_set()
     return _ended(branch, walk, conclusion, recorder.head), stopped
 

@@ -140,7 +140,7 @@ def _walk_in_scratch(walker: Walker, checkpoint: Checkpoint | None, prepared: bo
             return _walk_with_hooks(walker, begin, prepared)
         finally:
             walker.means.hooks.close()
-            end_processes(walker.run.marks, END_GRACE)
+            end_processes(walker.run.marks, END_GRACE, left=walker.means.watch.left)
 
 
 def _walk_with_hooks(walker: Walker, begin: str, prepared: bool) -> Conclusion:

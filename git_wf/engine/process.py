@@ -3,7 +3,7 @@
 A program gets a session, and so a process group, of its own; the terminal's Ctrl-C does not reach
 it, we end it. When a time runs out or the run is cancelled, the whole group gets TERM, then KILL.
 What left the group (`setsid`) is found by the run and node in its environment, where the system
-shows that (`/proc`).
+shows that (`/proc`). Elsewhere the groups that outlive their program are remembered.
 
 A child that a script leaves in the background does not keep the visit open: the visit ends when
 the program itself ends. The child may work on for later nodes (a server for tests), but its
@@ -12,6 +12,7 @@ output goes nowhere then (it should write to a file); it is ended when the run e
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import selectors
@@ -33,6 +34,10 @@ _QUICK_TICK = 0.01  # where the end of a process cannot be waited for together w
 _DRAIN = 0.25  # seconds for output that is still in a pipe when the program has ended
 _CHUNK = 65536
 _PROC = Path("/proc")
+
+
+# Process groups that live on after their program, each with its members (as `_members` has them).
+Groups = dict[int, frozenset[str]]
 
 
 class Cancel(Protocol):
@@ -77,6 +82,7 @@ class Watch:
     cancel: Cancel
     stall_timeout: float | None = None  # seconds
     pulse: Pulse = field(default_factory=Pulse)
+    left: Groups = field(default_factory=dict)  # where no environment tells of them
 
     def touch(self) -> None:
         self.pulse.last = time.monotonic()
@@ -139,6 +145,7 @@ def run_program(
     `show` gets redacted pieces of stdout. Raises `OSError` where the program cannot be started,
     and `Interrupted` or `Stalled` once everything of it has ended.
     """
+    _check_words(program)
     outputs = [Capture(path, program.keep, redaction) for path in traces]
     outputs[0].show = show
     try:
@@ -164,6 +171,8 @@ def run_program(
         for output in outputs:
             output.close()
     code = process.returncode
+    if not _PROC.is_dir() and _group_is_alive(process.pid):
+        watch.left[process.pid] = _members(process.pid)
     return Ended(
         status=code if code >= 0 else None,
         signal=-code if code < 0 else None,
@@ -172,6 +181,19 @@ def run_program(
         stderr=outputs[1].tail(),
         survivors_unknown=pump.timed_out and not _PROC.is_dir(),
     )
+
+
+def _check_words(program: Program) -> None:
+    """Raises `OSError` for a word that the system can hand to no program."""
+    words = {f"argument {number}": word for number, word in enumerate(program.argv)}
+    words.update((f"variable '{name}'", f"{name}{value}") for name, value in program.env.items())
+    for place, word in words.items():
+        try:
+            has_nul = b"\0" in os.fsencode(word)
+        except UnicodeEncodeError as err:
+            raise OSError(errno.EINVAL, f"{place} has half a character in it") from err
+        if has_nul:
+            raise OSError(errno.EINVAL, f"{place} has a NUL byte, which no program can be given")
 
 
 class Capture:
@@ -346,18 +368,22 @@ def end_processes(
     grace: float,
     leader: subprocess.Popen[bytes] | None = None,
     meanwhile: Callable[[], object] = lambda: time.sleep(0.02),
+    left: Mapping[int, frozenset[str]] | None = None,
 ) -> list[int]:
-    """Ends the group of `leader`, if given, and every process that carries `marks`.
+    """Ends the group of `leader`, if given, those of `left`, and what carries `marks`.
 
     Returns the ids of those that were found by their marks.
     """
     found = set(marked_processes(marks))
-    _signal_all(leader, found, signal.SIGTERM)
+    # The number of a group that is gone may be another's by now.
+    groups = [group for group, known in (left or {}).items() if known & _members(group)]
+    groups += [leader.pid] if leader is not None else []
+    _signal_all(groups, found, signal.SIGTERM)
     until = time.monotonic() + grace
-    while _any_alive(leader, found):
+    while _any_alive(leader, groups, found):
         if time.monotonic() >= until:
             found |= set(marked_processes(marks))
-            _signal_all(leader, found, signal.SIGKILL)
+            _signal_all(groups, found, signal.SIGKILL)
             break
         meanwhile()
     if leader is not None:
@@ -379,19 +405,21 @@ def marked_processes(marks: Mapping[str, str]) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _signal_all(leader: subprocess.Popen[bytes] | None, found: set[int], number: int) -> None:
-    if leader is not None:
+def _signal_all(groups: Sequence[int], found: set[int], number: int) -> None:
+    for group in groups:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(leader.pid, number)
+            os.killpg(group, number)
     for pid in found:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def _any_alive(leader: subprocess.Popen[bytes] | None, found: set[int]) -> bool:
-    if leader is not None and (leader.poll() is None or _group_is_alive(leader.pid)):
+def _any_alive(
+    leader: subprocess.Popen[bytes] | None, groups: Sequence[int], found: set[int]
+) -> bool:
+    if leader is not None and leader.poll() is None:
         return True
-    return any(map(is_alive, found))
+    return any(map(_group_is_alive, groups)) or any(map(is_alive, found))
 
 
 def _group_is_alive(group: int) -> bool:
@@ -410,6 +438,22 @@ def _group_is_alive(group: int) -> bool:
             if len(fields) > 2 and fields[2] == str(group) and fields[0] not in ("Z", "X"):
                 return True
     return False
+
+
+def _members(group: int) -> frozenset[str]:
+    """The living processes of a group, each with when it was started, as `ps` tells them."""
+    told = subprocess.run(
+        ["ps", "-ax", "-o", "pgid=,stat=,pid=,lstart="],
+        env={**os.environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).stdout
+    lines = (line.split(None, 2) for line in told.decode("utf-8", "replace").splitlines())
+    return frozenset(
+        words[2] for words in lines if words[0] == str(group) and words[1][:1] not in ("Z", "X")
+    )
 
 
 def is_alive(pid: int) -> bool:

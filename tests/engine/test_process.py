@@ -47,6 +47,22 @@ def test_outputs_and_status(tmp_path):
     assert (tmp_path / "err").read_bytes() == b"err\n"
 
 
+@pytest.mark.parametrize(
+    ("argv", "env", "told"),
+    [
+        (["sh", "-c", "a\0b"], {}, "argument 2 has a NUL byte, which no program can be given"),
+        (["a\0b"], {}, "argument 0 has a NUL byte, which no program can be given"),
+        (["true"], {"K": "\0"}, "variable 'K' has a NUL byte, which no program can be given"),
+        (["true", "\ud800"], {}, "argument 1 has half a character in it"),
+    ],
+)
+def test_words_that_no_program_can_be_given(tmp_path, argv, env, told):
+    program = Program(argv, cwd=tmp_path, env={**os.environ, **env}, marks=MARKS)
+    traces = (tmp_path / "out", tmp_path / "err")
+    with pytest.raises(OSError, match=f"^.Errno .*{told}$"):
+        run_program(program, traces, Watch(threading.Event()), Redaction())
+
+
 def test_a_signal_is_no_status(tmp_path):
     ended = run_script(tmp_path, "kill -KILL $$")
     assert (ended.status, ended.signal, ended.timed_out) == (None, 9, False)
@@ -85,6 +101,20 @@ def test_a_child_in_the_background_does_not_keep_the_visit_open(tmp_path):
     assert ended.status == 0
     child = int(ended.stdout)
     assert end_processes(MARKS, 1.0) in ([child], [])
+    assert not is_alive(child)
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_such_a_child_is_remembered_where_no_environment_tells(tmp_path, monkeypatch, is_another):
+    watch = Watch(threading.Event())
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("git_wf.engine.process._PROC", tmp_path / "no-proc")
+        child = int(run_script(tmp_path, "sleep 60 & echo $!", watch=watch).stdout)
+        ((group, members),) = watch.left.items()
+        left = {group: frozenset({"another that had the number"} if is_another else members)}
+        end_processes(MARKS, 1.0, left=left)
+    assert is_alive(child) == is_another
+    end_processes(MARKS, 1.0)
     assert not is_alive(child)
 
 

@@ -108,9 +108,7 @@ def start(
     )
 
 
-def finished(
-    process: subprocess.Popen[bytes], patience: float = PATIENCE
-) -> tuple[int, str, str]:
+def finished(process: subprocess.Popen[bytes], patience: float = PATIENCE) -> tuple[int, str, str]:
     """Status, stdout and stderr."""
     out, err = process.communicate(timeout=patience)
     return process.returncode, out.decode(), err.decode()
@@ -149,21 +147,26 @@ class Gate:
         """Later visits go on."""
         self.path.unlink()
 
-    def wait(self) -> None:
+    def wait(self, process: subprocess.Popen[bytes] | None = None) -> None:
+        """Until a node is there; `process`, if given, must not end before."""
         opened = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             poll = select.poll()
             poll.register(opened, select.POLLIN)
-            assert poll.poll(PATIENCE * 1000), "nobody came to the gate"
+            if process is not None and process.stdout is not None:
+                poll.register(process.stdout, select.POLLHUP)
+            ready = dict(poll.poll(PATIENCE * 1000))
         finally:
             os.close(opened)
+        assert ready, "nobody came to the gate"
+        assert opened in ready, finished(process) if process else None
 
 
 @contextmanager
 def held_at(gate: Gate, process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Inside, a node of the program is at the gate; afterwards nothing is left of the program."""
     try:
-        gate.wait()
+        gate.wait(process)
         yield process
     finally:
         if process.poll() is None:
