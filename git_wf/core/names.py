@@ -20,6 +20,7 @@ _NODE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 DEFAULT_NAMESPACE = "wf"
+FOREIGN_NAMESPACES = ("fabro", "arc")  # of the systems whose runs are read as they are
 RUN_ID_HINT = "a run id is a ULID: 26 letters and digits"
 META_NAMESPACE = "refs/wf/meta"
 
@@ -122,6 +123,12 @@ class Names:
 
     namespace: str = DEFAULT_NAMESPACE
     meta_namespace: str | None = None
+
+    @property
+    def read_namespaces(self) -> tuple[str, ...]:
+        """Where readers look: here first, and wherever runs can be."""
+        every = (self.namespace, DEFAULT_NAMESPACE, *FOREIGN_NAMESPACES)
+        return tuple(dict.fromkeys(every))
 
     @property
     def run_namespace(self) -> str:

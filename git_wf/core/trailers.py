@@ -16,6 +16,9 @@ A run commit (formats.md, section 1):
 The trailers are the last paragraph, always, so that `git interpret-trailers --parse` and
 `%(trailers)` see them. Free text is indented by four spaces: a bare `---` or scissors line there
 would make git lose the trailers.
+
+Fabro and Arc put a credit line after their trailers, and git sees none of them: in a message of
+theirs every line that reads as a trailer is one (formats.md, section 5).
 """
 
 from __future__ import annotations
@@ -24,13 +27,17 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from git_wf.core.names import Names
+from git_wf.core.names import FOREIGN_NAMESPACES, Names
 
 # C0 but tab, DEL, C1, and the marks that reorder text on a terminal.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{CONTROL}]")
 # Bytes that were not UTF-8, and halves of characters: no commit message could hold the latter.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*): ?(.*)")
+_TRAILER_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): ?(.*)$", re.MULTILINE)
+_SUBJECT = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\((\S+?)\): (\S+) \((\w+)\)")
+_PARALLEL_BASE = "parallel_base"  # where the branches of a section start, in place of a status
 MAX_NOTES = 4096  # characters of free text in a message; all of it is in checkpoint.json
 
 
@@ -122,23 +129,66 @@ def parse_trailer_pairs(text: str) -> list[tuple[str, str]]:
     return found
 
 
+def trailer_lines(text: str) -> dict[str, str]:
+    """Key → value of every line that reads as a trailer, wherever it stands; the last one holds."""
+    return {key: value.strip() for key, value in _TRAILER_LINE.findall(text)}
+
+
 def run_commit_fields(names: Names, text: str) -> RunCommitFields | None:
-    """What a message says, if it is that of a run commit in the namespace of `names`."""
-    subject = text.split("\n", 1)[0]
-    matched = re.fullmatch(rf"{re.escape(names.namespace)}\((\S+)\): (\S+) \((\w+)\)", subject)
-    if matched is None:
+    """What a message says, if it is that of a run commit of ours in a namespace that we read."""
+    matched = _SUBJECT.fullmatch(text.split("\n", 1)[0])
+    if matched is None or matched[1] not in names.read_namespaces:
         return None
     trailers: Mapping[str, str] = parse_trailers(text)
-    if trailers.get(names.trailer("Run")) != matched[1]:
+    word = names if matched[1] == names.namespace else Names(matched[1])
+    if trailers.get(word.trailer("Run")) != matched[2]:
         return None
-    completed = trailers.get(names.trailer("Completed"), "")
-    visit = trailers.get(names.trailer("Visit"), "")
+    if matched[1] in FOREIGN_NAMESPACES and word.trailer("Node") not in trailers:
+        return None  # theirs
+    visit = trailers.get(word.trailer("Visit"), "")
     return RunCommitFields(
-        run=matched[1],
-        node=trailers.get(names.trailer("Node"), matched[2]),
+        run=matched[2],
+        node=trailers.get(word.trailer("Node"), matched[3]),
         visit=int(visit) if visit.isdecimal() else 1,
-        status=trailers.get(names.trailer("Status"), matched[3]),
-        completed=int(completed) if completed.isdecimal() else None,
-        metadata_commit=trailers.get(names.trailer("Checkpoint")) or None,
-        branch=trailers.get(names.trailer("Branch"), ""),
+        status=trailers.get(word.trailer("Status"), matched[4]),
+        completed=_number(trailers.get(word.trailer("Completed"), "")),
+        metadata_commit=trailers.get(word.trailer("Checkpoint")) or None,
+        branch=trailers.get(word.trailer("Branch"), ""),
     )
+
+
+@dataclass(frozen=True)
+class ForeignCommitFields:
+    """What the message of a run commit of Fabro's or Arc's says."""
+
+    dialect: str
+    run: str
+    node: str
+    status: str  # as it is spelled there
+    completed: int | None  # None of a commit in a parallel branch
+    metadata_commit: str | None
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """A section's base, and a commit in one of its branches, are none."""
+        return self.completed is not None and self.status != _PARALLEL_BASE
+
+
+def foreign_commit_fields(text: str) -> ForeignCommitFields | None:
+    """What a message says, if it is that of a run commit of Fabro's or Arc's."""
+    matched = _SUBJECT.fullmatch(text.split("\n", 1)[0])
+    if matched is None or matched[1] not in FOREIGN_NAMESPACES:
+        return None
+    names, trailers = Names(matched[1]), trailer_lines(text)
+    return ForeignCommitFields(
+        dialect=matched[1],
+        run=matched[2],
+        node=matched[3],
+        status=matched[4],
+        completed=_number(trailers.get(names.trailer("Completed"), "")),
+        metadata_commit=trailers.get(names.trailer("Checkpoint")) or None,
+    )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from git_wf.core.names import Names
 from git_wf.core.trailers import (
     MAX_NOTES,
+    ForeignCommitFields,
     RunCommitFields,
+    foreign_commit_fields,
     message,
     metadata_message,
     one_line,
@@ -73,7 +75,8 @@ def test_trailers_are_read(text: str, found: dict[str, str]) -> None:
 
 def test_what_is_no_run_commit() -> None:
     good = run_commit_message(NAMES, FIELDS)
-    assert run_commit_fields(Names("fabro"), good) is None
+    assert run_commit_fields(NAMES, good.replace("wf(", "other(").replace("WF-", "Other-")) is None
+    assert run_commit_fields(NAMES, good.replace("wf(", "fabro(")) is None
     assert run_commit_fields(NAMES, "first\n") is None
     assert run_commit_fields(NAMES, good.replace(f"WF-Run: {RUN}", "WF-Run: other")) is None
     assert run_commit_fields(NAMES, f"wf({RUN}): plan (success)\n") is None
@@ -83,6 +86,53 @@ def test_what_is_missing_is_guessed() -> None:
     """An older writer had three trailers; numbers may be none."""
     text = f"wf({RUN}): plan (fail)\n\nWF-Run: {RUN}\nWF-Completed: many\nWF-Visit: -1\n"
     assert run_commit_fields(NAMES, text) == RunCommitFields(RUN, "plan", 1, "fail", None, None)
+
+
+@pytest.mark.parametrize("namespace", ["fabro", "arc", "studio"])
+def test_a_namespace_is_the_word_in_all_of_it(namespace: str) -> None:
+    text = run_commit_message(Names(namespace), FIELDS)
+    told = text.replace("wf(", f"{namespace}(").replace("WF-", f"{namespace.title()}-")
+    assert text == told.replace("Wf-", "WF-")
+    assert run_commit_fields(Names(namespace), text) == FIELDS
+    found = None if namespace == "studio" else FIELDS
+    assert run_commit_fields(NAMES, text) == found  # readers look in wf, fabro and arc
+
+
+CREDIT = "\n⚒️ Generated with [Fabro](https://fabro.sh)\n"
+
+
+def test_a_run_commit_of_fabros() -> None:
+    text = (
+        f"fabro({RUN}): verify (failed)\n\nFabro-Run: {RUN}\nFabro-Completed: 12\n"
+        f"Fabro-Checkpoint: {'c' * 40}\n"
+    )
+    found = ForeignCommitFields("fabro", RUN, "verify", "failed", 12, "c" * 40)
+    for told in (text, text + CREDIT):
+        assert foreign_commit_fields(told) == found
+        assert run_commit_fields(NAMES, told) is None
+    assert found.is_checkpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "is_checkpoint"),
+    [
+        (f"arc({RUN}): plan (success)\n\nArc-Completed: 2\n", True),
+        (f"fabro({RUN}): f (parallel_base)\n\nFabro-Run: {RUN}\nFabro-Completed: 0\n", False),
+        (f"fabro({RUN}): branch1 (success)\n", False),
+        (f"fabro({RUN}): plan (success)\n\nFabro-Completed: many\n", False),
+    ],
+)
+def test_what_is_no_checkpoint_of_fabros(text: str, is_checkpoint: bool) -> None:
+    found = foreign_commit_fields(text)
+    assert found is not None and found.is_checkpoint is is_checkpoint
+
+
+@pytest.mark.parametrize(
+    "text", ["", "first\n", f"wf({RUN}): plan (success)\n", f"fabro({RUN}): plan\n",
+             f"x fabro({RUN}): plan (success)\n", f"fabro({RUN}): plan (success) x\n"],
+)  # fmt: skip
+def test_what_is_none_of_fabros(text: str) -> None:
+    assert foreign_commit_fields(text) is None
 
 
 # No free text can make git lose the trailers. git is the judge: a batch of messages becomes
