@@ -261,7 +261,6 @@ def test_uninstall_leaves_no_trace(machine: Machine) -> None:
     assert told(done) == (0, nothing, "")
 
 
-@pytest.mark.slow
 def test_dev_runs_from_the_checkout(machine: Machine) -> None:
     done = machine.install("--dev")
     assert done.returncode == 0, done.stderr

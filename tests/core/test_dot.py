@@ -391,7 +391,6 @@ def test_the_time_is_linear_and_the_depth_no_matter(name: str) -> None:
     assert cost(3000) <= 3 * cost(1500) + 0.1
 
 
-@pytest.mark.slow
 def test_a_graph_of_ten_thousand_nodes_and_a_file_of_a_megabyte() -> None:
     text = wide(10_000).replace("timeout", 'prompt="do what is to be done", timeout')
     graph = parse(text, "w.dot")

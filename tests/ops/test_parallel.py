@@ -384,7 +384,6 @@ def test_killed_in_a_branch(wf, repo, whole, tmp_path, fsck, step, count):
     fsck(repo)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("step", "count"), LATER_STEPS + RUN_STEPS, ids=lambda value: str(value))
 def test_killed_elsewhere(wf, repo, whole, tmp_path, fsck, step, count):
     kill_at(repo, step, count)
@@ -392,7 +391,6 @@ def test_killed_elsewhere(wf, repo, whole, tmp_path, fsck, step, count):
     fsck(repo)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", range(50))
 def test_killed_at_any_moment(wf, repo, whole, tmp_path, fsck, moment):
     path = write_workflow(repo.parent / "w.dot", KILLED)
