@@ -85,6 +85,7 @@ def parse(text: str, source: str) -> Graph:
     """
     body = text.removeprefix(BYTE_ORDER_MARK)
     try:
+        _refuse_nul(body)
         workflow: Any = _parser().parse(body)
         return _Building(workflow, text).graph()
     except (UnexpectedToken, UnexpectedCharacters) as err:
@@ -94,6 +95,14 @@ def parse(text: str, source: str) -> Graph:
     found = problem.diagnostic
     told = f"{source}:{found.line}:{found.column}: {found.message}"
     raise WorkflowInvalid(told, [found], hint=found.fix) from None
+
+
+def _refuse_nul(text: str) -> None:
+    """No program, file name or commit message could take over what has one."""
+    at = text.find("\0")
+    if at >= 0:
+        starts = line_starts(text[:at])
+        raise _Problem(Place(len(starts), at - starts[-1] + 1), "a NUL byte: this is no text", None)
 
 
 @cache
@@ -499,7 +508,11 @@ class _Finding:
         path = value[1:].strip()
         content = self._content(path)
         if content is None:
-            self._missing(path, place, node)
+            fix = f"make the file '{_shown(path)}', relative to the workflow"
+            self._refuse(f"file reference does not exist: '@{_shown(path)}'", place, node, fix)
+            return owner.attrs
+        if "\0" in content:
+            self._refuse(f"file has a NUL byte: '@{_shown(path)}'", place, node, "name a text file")
             return owner.attrs
         if place is not None:
             self.loaded[place] = path
@@ -512,10 +525,8 @@ class _Finding:
             self._contents[path] = None if content is None else content.rstrip("\r\n")
         return self._contents[path]
 
-    def _missing(self, path: str, place: Place | None, node: str | None) -> None:
+    def _refuse(self, message: str, place: Place | None, node: str | None, fix: str) -> None:
         line, column = place or (None, None)
-        message = f"file reference does not exist: '@{_shown(path)}'"
-        fix = f"make the file '{_shown(path)}', relative to the workflow"
         found = Diagnostic("unresolved_file_ref", "error", message, line, column, node, fix=fix)
         self.diagnostics.append(found)
 

@@ -304,8 +304,8 @@ GROUPS_FIX = "write one edge for each node"
             "digraph { a # b\n}", 1, 13, "'#' begins a comment only at the start of a line",
             "write //",
         ),
-        ("digraph { \x00", 1, 11,
-         "found 'U+0000', expected a node, an edge, an attribute or '}'", None),
+        ("digraph { \x00", 1, 11, "a NUL byte: this is no text", None),
+        ('digraph {\n  a [script="x\x00y"]\n}', 2, 15, "a NUL byte: this is no text", None),
         ("digraph { \u2028", 1, 11,
          "found 'U+2028', expected a node, an edge, an attribute or '}'", None),
         ("\ufeffstrict", 1, 1, "'strict' is not supported", "remove 'strict'"),
@@ -406,9 +406,10 @@ def test_what_is_deeply_nested_and_labelled() -> None:
 
 # And back.
 
-KEYS = st.sampled_from(["label", "x", "a.b", "node", "class", "type"]) | st.text(min_size=1)
+WRITTEN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+KEYS = st.sampled_from(["label", "x", "a.b", "node", "class", "type"]) | WRITTEN.filter(bool)
 VALUES = (
-    st.text()
+    WRITTEN
     | st.booleans()
     | st.integers(-(10**17), 10**17)
     | st.floats(allow_nan=False, allow_infinity=False)
@@ -434,7 +435,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     nodes = {id_: Node(id_, groups=tuple(draw(GROUPS_OF_NODES)), attrs=draw(ATTRS)) for id_ in ids}
     ends = draw(st.lists(st.tuples(IDS, IDS), max_size=5))
     edges = [Edge(*pair, n, attrs=draw(ATTRS)) for n, pair in enumerate(ends)]
-    return Graph(draw(st.text()), nodes, edges, attrs=draw(ATTRS))
+    return Graph(draw(WRITTEN), nodes, edges, attrs=draw(ATTRS))
 
 
 @settings(deadline=None)
@@ -546,3 +547,13 @@ def test_readers_of_graphs_do_not_load_the_parser() -> None:
         check=True,
     )  # fmt: skip
     assert told.stdout == "False\n"
+
+
+def test_a_referenced_file_with_a_nul_byte():
+    graph = parse('digraph {\n  a [prompt="@p.md"]\n}', "w.dot")
+    found, (told,) = resolve_files(graph, lambda path: "x\0y")
+    assert (told.rule, told.severity, told.line, told.column) == (
+        "unresolved_file_ref", "error", 2, 13,
+    )  # fmt: skip
+    assert (told.message, told.fix) == ("file has a NUL byte: '@p.md'", "name a text file")
+    assert found.dot == graph.dot

@@ -44,6 +44,8 @@ def run_command(visit: Visit) -> Outcome:
     script = templates.render(visit.node.text("script"), visit.template_values(), prompt=False)
     if not script.strip():
         return failed("the node has no script", CONFIGURATION)
+    if "\0" in script:
+        return failed("the script has a NUL byte, which no program can be given", CONFIGURATION)
     timeout = visit.node.seconds("timeout", DEFAULT_TIMEOUT)
     invocation = {
         "command": script,

@@ -223,6 +223,24 @@ def test_nodes_of_a_thread_share_a_session(play, tmp_path):
     assert walked.trace("b@1/prompt.md") == "p"
 
 
+def test_a_session_that_no_program_can_be_given(play, tmp_path):
+    said = '{"thread_id":"t\\\\u0000","item":{"type":"agent_message","text":"x"}}'
+    program = f"cat >/dev/null; printf '{said}\\n'\n"
+    walked = play(
+        f'a [prompt="p", {FULL}, thread_id=t] b [prompt="p", {FULL}, thread_id=t]'
+        " start -> a -> b -> exit",
+        given={
+            "env": make_program(tmp_path / "bin", "codex", program),
+            "config": {"agents": {"default": "codex"}},
+        },
+    )
+    failure = walked.last.node_outcomes["b"].failure
+    assert (failure.kind, failure.message) == (
+        "configuration",
+        "run 'codex': argument 6 has a NUL byte, which no program can be given",
+    )
+
+
 def test_the_first_resumed_node_gets_a_summary(play, recorder, tmp_path):
     body = (
         f'a [prompt="p", {FULL}, thread_id=t] b [prompt="p", {FULL}, thread_id=t]'

@@ -215,6 +215,27 @@ def test_a_large_output_becomes_an_artifact_of_its_end(play):
     assert outcome_of(walked).context_updates["command.output"] == {"$omitted": 294_915}
 
 
+NUL = "the script has a NUL byte, which no program can be given"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "printf 'a\\000b'",
+        """echo '{"context_updates": {"command.output": "\\u0000"}}' >$GIT_WF_STATUS""",
+    ],
+)
+@pytest.mark.parametrize("language", ["shell", "python"])
+def test_a_nul_byte_from_another_node_fails_the_visit(play, script, language):
+    body = f"""{node(script).replace("a -> exit", "a -> b -> exit")}
+b [script="{{{{ context.command.output | sh }}}}", language={language}, max_retries=2]"""
+    walked = play(body)
+    failure = walked.last.node_outcomes["b"].failure
+    assert (failure.kind, failure.message) == ("configuration", NUL)
+    assert (walked.conclusion.status, walked.conclusion.failure_reason) == ("fail", NUL)
+    assert play(body.replace("max_retries=2", "on_failure=succeed")).conclusion.status == "success"
+
+
 def test_secrets_are_nowhere(play, tmp_path):
     walked = play(
         node("echo {{ env.KEY }} $KEY; echo $KEY >&2; exit 1"),
