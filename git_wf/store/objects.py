@@ -24,6 +24,7 @@ GITLINK_MODE = "160000"
 # While gc exchanges packs, git's look into their directory can miss the old one and the new one.
 _TRIES = 3
 _AT_ONCE = 10_000  # objects that `read_many` asks one process for
+_REMEMBERED = 16  # commits
 CHUNK = 1 << 20  # bytes that are held at a time of an object that is streamed
 
 
@@ -173,6 +174,7 @@ class ObjectReader:
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
         self._closed = False
+        self._commits: dict[str, Commit] = {}
 
     def find(self, expression: str) -> Info | None:
         """What `expression` names, or None where there is no such object."""
@@ -206,7 +208,15 @@ class ObjectReader:
             return info
 
     def read_commit(self, expression: str) -> Commit:
-        return decode_commit(self._read_kind("commit", expression))
+        """The last ones that were asked for by their ids are remembered."""
+        known = self._commits.get(expression)
+        if known is None:
+            known = decode_commit(self._read_kind("commit", expression))
+            if len(expression) == len(self.repo.null_oid):
+                self._commits[expression] = known
+            while len(self._commits) > _REMEMBERED:
+                self._commits.pop(next(iter(self._commits)), None)
+        return known
 
     def read_tree(self, expression: str) -> Tree:
         return decode_tree(self._read_kind("tree", expression), self.repo.object_format)

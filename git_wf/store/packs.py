@@ -302,10 +302,15 @@ class KeptPack:
 
 
 class Pack:
-    """Collects new objects, and writes them as one pack."""
+    """Collects new objects, and writes them as one pack.
 
-    def __init__(self, repo: Repo) -> None:
+    A lasting one keeps its directory from one pack to the next, until it is closed.
+    """
+
+    def __init__(self, repo: Repo, *, lasting: bool = False) -> None:
         self.repo = repo
+        self._is_lasting = lasting
+        self._own: _Scratch | None = None
         self._sources: dict[Oid, _InMemory | _Loose | _Packed | _Existing] = {}
         self._moved: dict[Path, frozenset[Oid]] = {}  # packs that git wrote → what is in them
         self._scratches: list[_Scratch] = []
@@ -327,7 +332,7 @@ class Pack:
         """Where git writes for this pack; `take_in` then takes it over. It goes with the pack."""
         if self._quarantine is None:
             path = self._scratch().path / "objects"
-            path.mkdir(0o700)
+            path.mkdir(0o700, exist_ok=True)
             self._quarantine = _quarantine_at(self.repo, path)
         return self._quarantine
 
@@ -346,9 +351,9 @@ class Pack:
         self._take_over(objects)
 
     def _scratch(self) -> _Scratch:
-        if not self._scratches:
-            self._scratches.append(_Scratch(self.repo))
-        return self._scratches[0]
+        if self._own is None or not self._own.path.is_dir():
+            self._own = _Scratch(self.repo)
+        return self._own
 
     def _take_over(self, objects: Path) -> None:
         for index in sorted(objects.glob("pack/pack-*.idx")):
@@ -450,6 +455,17 @@ class Pack:
         self._quarantine = None
         while self._scratches:
             self._scratches.pop().close()
+        if self._own is None:
+            return
+        if self._is_lasting:
+            self._own.clear()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        if self._own is not None:
+            self._own.close()
+            self._own = None
 
     def _write_sources(self, kept: KeptPack, directory: Path, durable: bool) -> None:
         scratch = self._scratch()
@@ -506,6 +522,10 @@ class _Scratch:
         fcntl.flock(self._opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._finish = weakref.finalize(self, _end_scratch, self.path, self._opened)
 
+    def clear(self) -> None:
+        """Removes all that is in it but the directories that are made every time."""
+        _remove_files(self.path, ("objects", "pack"))
+
     def close(self) -> None:
         self._finish()
 
@@ -515,6 +535,18 @@ def _end_scratch(path: Path, opened: int) -> None:
         remove_tree(path)
     finally:
         os.close(opened)
+
+
+def _remove_files(directory: Path, kept: Sequence[str]) -> None:
+    """Empties a directory; the first of `kept` in it stays and is emptied in the same way."""
+    with suppress(FileNotFoundError):
+        for entry in list(os.scandir(directory)):
+            if kept and entry.name == kept[0]:
+                _remove_files(directory / entry.name, kept[1:])
+            elif entry.is_dir(follow_symlinks=False):
+                remove_tree(directory / entry.name)
+            else:
+                os.unlink(entry.path)
 
 
 def _remove_stale(root: Path) -> None:

@@ -108,12 +108,14 @@ class GitRecorder:
         self.last: Checkpoint | None = None  # that was recorded
         self._told: set[str] = set()
         self._small_packs: list[Path] = []
+        self._pack = Pack(store.repo, lasting=True)
         self._transaction = Transaction(
             store.repo, f"{store.names.namespace}: checkpoint", identity.env()
         )
 
     def close(self) -> None:
         self._transaction.close()
+        self._pack.close()
 
     def trace_dir(self, node: str, visit: int) -> Path:
         """An empty directory for this visit's trace."""
@@ -149,7 +151,7 @@ class GitRecorder:
     def _run_cycle(
         self, checkpoint: Checkpoint, artifacts: Mapping[str, bytes], notes: str
     ) -> Recorded:
-        cycle = Cycle(self._clock.now(), checkpoint, Pack(self.store.repo))
+        cycle = Cycle(self._clock.now(), checkpoint, self._pack)
         try:
             self._stage(cycle)
             self._at_step("stage")
@@ -420,7 +422,7 @@ class GitRecorder:
         self, first_line: str, files: Mapping[bytes, bytes], **trailers: str
     ) -> Oid:
         moment = self._clock.now()
-        cycle = Cycle(moment, Checkpoint(self.state.run_id), Pack(self.store.repo))
+        cycle = Cycle(moment, Checkpoint(self.state.run_id), self._pack)
         root = dict(self.state.tree)
         for name, data in files.items():
             root[name] = Entry(FILE, cycle.pack.add("blob", data))

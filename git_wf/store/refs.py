@@ -7,6 +7,7 @@ A refused transaction ends git's process. Then the refs are read again, to tell 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -113,10 +114,10 @@ class Transaction:
         commands = b"".join(update.command() for update in updates)
         committing = False
         try:
-            self._say(process, b"start\0" + commands + b"prepare\0")
+            # All at once: where the transaction cannot be prepared, git ends before the commit.
+            self._say(process, b"start\0" + commands + b"prepare\0commit\0")
             if self._hears(process, b"start: ok\n") and self._hears(process, b"prepare: ok\n"):
                 committing = True
-                self._say(process, b"commit\0")
                 if self._hears(process, b"commit: ok\n"):
                     return None
         except BrokenPipeError:
@@ -225,12 +226,12 @@ def _taken(ref: str, taken: str) -> UserError:
     if not taken.startswith("refs/heads/"):
         return UserError(
             f"ref '{taken}' is in the way of '{ref}'",
-            hint=["git config wf.namespace NAME", f"git update-ref -d {taken}"],
+            hint=["git config wf.namespace NAME", f"git update-ref -d {shlex.quote(taken)}"],
         )
     branch = taken.removeprefix("refs/heads/")
     return UserError(
         f"branch '{branch}' is in the way of '{ref.removeprefix('refs/heads/')}'",
-        hint=["git config wf.namespace NAME", f"git branch -m {branch} NEW-NAME"],
+        hint=["git config wf.namespace NAME", f"git branch -m {shlex.quote(branch)} NEW-NAME"],
     )
 
 
