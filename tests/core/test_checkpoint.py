@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from git_wf.core.checkpoint import Checkpoint, check_format, dump_json, load_json
 from git_wf.core.outcome import failed, succeeded
@@ -103,3 +105,22 @@ def test_what_is_no_json(data: bytes) -> None:
         load_json(data, "x")
     assert caught.value.message.startswith("read 'x': not valid JSON: ")
     assert json.dumps(caught.value.hints) == "[]"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec=None)),
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(), inside, max_size=4),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(VALUES)
+def test_records_are_written_as_json_writes_them(value: object) -> None:
+    told = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    assert dump_json(value) == told.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def test_a_key_that_is_no_text() -> None:
+    with pytest.raises(TypeError, match="a key is no text"):
+        dump_json({1: "x"})
