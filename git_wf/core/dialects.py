@@ -16,7 +16,7 @@ from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.clock import rfc3339
 from git_wf.core.context import IDENTITY_KEYS
 from git_wf.core.graph import Edge, Graph, Node
-from git_wf.core.names import Oid
+from git_wf.core.names import FOREIGN_NAMESPACES, Oid
 from git_wf.core.outcome import FAILURE_CLASSES, TRANSIENT, Outcome, normal_status
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import ForeignCommitFields
@@ -36,9 +36,15 @@ def first_line(message: str) -> str:
     return message.split("\n", 1)[0].strip()
 
 
-def is_ours(record: Record) -> bool:
+def is_ours(record: Any) -> bool:
     """Whether a `run.json` is one that git-wf wrote."""
-    return "format" in record
+    return isinstance(record, dict) and "format" in record
+
+
+def foreign_origin(record: Record) -> Record | None:
+    """Of a `run.json` of ours: what the run of Fabro's or Arc's was that it was forked from."""
+    first = next(iter(_tables(record.get("lineage"))), None)
+    return first if first and first.get("dialect") in FOREIGN_NAMESPACES else None
 
 
 # What the files of a metadata tree say. `files` are those of RECORDS that are there, decoded.

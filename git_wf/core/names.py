@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NewType
 from urllib.parse import quote
 
@@ -124,11 +125,16 @@ class Names:
     namespace: str = DEFAULT_NAMESPACE
     meta_namespace: str | None = None
 
-    @property
+    @cached_property
     def read_namespaces(self) -> tuple[str, ...]:
         """Where readers look: here first, and wherever runs can be."""
         every = (self.namespace, DEFAULT_NAMESPACE, *FOREIGN_NAMESPACES)
         return tuple(dict.fromkeys(every))
+
+    @cached_property
+    def read_prefixes(self) -> tuple[str, ...]:
+        """What the trailer keys begin with there: `WF-`."""
+        return tuple(Names(word).trailer("") for word in self.read_namespaces)
 
     @property
     def run_namespace(self) -> str:
@@ -138,6 +144,16 @@ class Names:
     @property
     def meta_root(self) -> str:
         return self.meta_namespace or f"refs/{self.namespace}/meta"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether Fabro's or Arc's refs can have the names that ours have here."""
+        return self.namespace in FOREIGN_NAMESPACES or self.has_shared_metadata
+
+    @property
+    def has_shared_metadata(self) -> bool:
+        shared = {f"refs/heads/{word}/meta" for word in FOREIGN_NAMESPACES}
+        return self.meta_root in (*shared, "refs/arc")
 
     @property
     def old_root(self) -> str:

@@ -129,6 +129,19 @@ def parse_trailer_pairs(text: str) -> list[tuple[str, str]]:
     return found
 
 
+def own_fields(names: Names, text: str) -> dict[str, str]:
+    """The trailers of a message of ours by their keys without the namespace: `Ordinal`, `Next`.
+
+    Of any namespace that we read: a run that was forked has a past in another one.
+    """
+    found: dict[str, str] = {}
+    for key, value in parse_trailers(text).items():
+        prefix = next((one for one in names.read_prefixes if key.startswith(one)), None)
+        if prefix is not None:
+            found[key[len(prefix) :]] = value
+    return found
+
+
 def trailer_lines(text: str) -> dict[str, str]:
     """Key → value of every line that reads as a trailer, wherever it stands; the last one holds."""
     return {key: value.strip() for key, value in _TRAILER_LINE.findall(text)}

@@ -6,7 +6,7 @@ all runs, two `git log` for a timeline, one live `cat-file` for records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,17 +14,29 @@ from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint, check_format, load_json
 from git_wf.core.clock import rfc3339
-from git_wf.core.names import Names, Oid, RefName, RunId, is_run_id, visit_name
+from git_wf.core.dialects import OURS, foreign_origin, is_ours, own_checkpoint
+from git_wf.core.names import (
+    FOREIGN_NAMESPACES,
+    Names,
+    Oid,
+    RefName,
+    RunId,
+    is_run_id,
+    visit_name,
+)
 from git_wf.core.outcome import normal_status
+from git_wf.core.places import Place, other_places, other_roots
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import (
     RunCommitFields,
-    parse_trailers,
+    own_fields,
     run_commit_fields,
     run_commit_message,
 )
 from git_wf.errors import StateUnreadable
 from git_wf.store.archive import Archive, ArchivedRun
+from git_wf.store.commit_log import CommitLog, LogLine
+from git_wf.store.dialects import ForeignReader, ForeignRun, Tips
 from git_wf.store.files import is_locked
 from git_wf.store.objects import (
     Commit,
@@ -43,34 +55,47 @@ from git_wf.store.repo import Repo
 @dataclass(frozen=True)
 class RunRefs:
     """The two refs of a run; one may be missing. Those of an archived run are not there any more:
-    their tips are in the archive."""
+    their tips are in the archive. `place` is where they are, where that is not our namespace."""
 
     run_id: RunId
     run_tip: Oid | None
     meta_tip: Oid | None
     is_archived: bool = False
+    place: Place | None = None
 
 
 class RunIndex(Mapping[RunId, RunRefs]):
-    """All runs, oldest first (a ULID begins with its time). Of the archived ones only the ids are
-    read before one is asked for."""
+    """Runs, oldest first (a ULID begins with its time). Of the archived ones only the ids are
+    read before one is asked for. `others` are those in other places than our namespace."""
 
-    def __init__(self, store: RunStore, tips: Mapping[RefName, Oid]) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        tips: Mapping[RefName, Oid],
+        others: Mapping[RunId, Place] | None = None,
+    ) -> None:
         names = store.names
         ids = {run for ref in tips if (run := names.run_of_ref(ref)) is not None}
         self._store = store
         self._tips = tips
-        self.open = [run for run in sorted(ids) if is_run_id(run)]
+        self._own = store.own_runs({run for run in ids if is_run_id(run)}, tips)
         self.archive = store.read_archive(tips.get(names.archive_ref))
         self.kept = {ref: kept for ref in tips if (kept := names.kept_tip(ref)) is not None}
-        self._ids = self.open
-        if self.archive.tip is not None:
-            self._ids = sorted({*self.open, *self.archive.runs})
+        archived = self.archive.runs
+        known = {*self._own, *archived}
+        self.others = {run: place for run, place in (others or {}).items() if run not in known}
+        self.open = sorted({*self._own, *self.others})
+        self._ids = sorted({*self.open, *archived}) if archived else self.open
 
     def __getitem__(self, run: RunId) -> RunRefs:
-        found = self._store.pair(self._tips, run)
-        if found.run_tip or found.meta_tip:
-            return found
+        if run in self._own:
+            return self._store.pair(self._tips, run)
+        place = self.others.get(run)
+        if place is not None:
+            run_tip, meta_tip = (
+                self._tips[ref] if ref else None for ref in (place.run_ref, place.meta_ref)
+            )
+            return RunRefs(run, run_tip, meta_tip, place=place)
         if run not in self.archive:
             raise KeyError(run)
         return self._store.archived_refs(self.archive.entry(self._store.reader, run))
@@ -106,6 +131,7 @@ class StoredRun:
     checkpoint: Checkpoint | None
     conclusion: Mapping[str, Any] | None
     waiting: Mapping[str, Any] | None
+    foreign: ForeignRun | None = None  # of Fabro's or Arc's: all that was read of it
 
     @property
     def run_id(self) -> RunId:
@@ -113,7 +139,15 @@ class StoredRun:
 
     @property
     def base(self) -> Oid:
+        """Empty where it is not known, of a run of Fabro's or Arc's."""
         return Oid(str(self.record["base_sha"]))
+
+    @property
+    def dialect(self) -> str:
+        """Who recorded it: `wf`, `fabro`, `arc`."""
+        if self.foreign is None:
+            return OURS
+        return self.foreign.dialect or (self.refs.place.namespace if self.refs.place else "")
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -131,6 +165,7 @@ class Timeline:
     # Any first-parent commit of the run → the position in `entries` of the checkpoint whose
     # range it is in.
     ranges: Mapping[Oid, int] = field(repr=False)
+    notices: tuple[str, ...] = ()
 
     def entry_of(self, commit: Oid) -> Entry | None:
         """The checkpoint whose run commit, metadata commit or range `commit` is."""
@@ -141,6 +176,15 @@ class Timeline:
             if commit in (entry.commit, entry.metadata_commit):
                 return entry
         return None
+
+
+def _stored(refs: RunRefs, found: ForeignRun) -> StoredRun:
+    last = next((one for one in found.entries[::-1] if one.metadata_commit), None)
+    before = found.entries[last.ordinal - 2] if last and last.ordinal > 1 else None
+    checkpoint = None
+    if last is not None and found.raw is not None:
+        checkpoint = own_checkpoint(refs.run_id, found.raw, last.ordinal, before)
+    return StoredRun(refs, found.record, found.tree, checkpoint, found.conclusion, None, found)
 
 
 _TABLE = (dict, type(None))
@@ -162,9 +206,6 @@ def check_record(record: Mapping[str, Any], origin: str) -> None:
             raise StateUnreadable(f"read '{origin}': '{key}' is missing or has the wrong type")
     if not all(isinstance(one, dict) for one in record.get("lineage") or []):
         raise StateUnreadable(f"read '{origin}': 'lineage' is missing or has the wrong type")
-
-
-_LogLine = tuple[Oid, list[Oid], int, str]  # commit, parents, seconds since 1970, message
 
 
 class RunStore:
@@ -189,13 +230,42 @@ class RunStore:
     # Which runs there are.
 
     def refs(self) -> RunIndex:
-        """All runs. A branch of the user's own beside ours, such as `wf/run/attempt`, is none."""
+        """Our runs in our namespace: those that can be changed. A branch of the user's own beside
+        them, such as `wf/run/attempt`, is none."""
+        return RunIndex(self, list_refs(self.repo, *self._roots()))
+
+    def every(self) -> RunIndex:
+        """All runs that can be read: ours in other namespaces, Fabro's and Arc's among them."""
+        roots = dict.fromkeys((*self._roots(), *other_roots(self.names)))
+        tips = list_refs(self.repo, *roots)
+        return RunIndex(self, tips, other_places(self.names, tips))
+
+    def _roots(self) -> tuple[str, ...]:
         names = self.names
         branches = f"refs/heads/{names.run_namespace}"
-        return RunIndex(
-            self,
-            list_refs(self.repo, branches, names.meta_root, names.old_root, names.archive_ref),
-        )
+        return branches, names.meta_root, names.old_root, names.archive_ref
+
+    def own_runs(self, runs: set[RunId], tips: Mapping[RefName, Oid]) -> set[RunId]:
+        """Those of `runs` that are ours, where Fabro's or Arc's can have refs of the same names."""
+        if not self.names.is_shared:
+            return runs
+        return {run for run in runs if self._is_ours(self.pair(tips, run))}
+
+    def _is_ours(self, refs: RunRefs) -> bool:
+        if refs.meta_tip is not None:
+            return not self.names.has_shared_metadata or self._is_our_state(refs.meta_tip)
+        if refs.run_tip is None or self.names.namespace not in FOREIGN_NAMESPACES:
+            return True
+        message = self.reader.read_commit(refs.run_tip).message
+        return run_commit_fields(self.names, message) is not None
+
+    def _is_our_state(self, metadata: Oid) -> bool:
+        try:
+            return is_ours(
+                load_json(self.read_bytes(self.tree_of(metadata), "run.json") or b"", "")
+            )
+        except StateUnreadable:
+            return False
 
     def run_refs(self, run: RunId) -> RunRefs | None:
         names = self.names
@@ -226,21 +296,29 @@ class RunStore:
     # What one recorded.
 
     def load(self, refs: RunRefs) -> StoredRun:
-        """Raises `StateUnreadable` that names what is missing or corrupt."""
+        """Raises `StateUnreadable` that names what is missing or corrupt.
+
+        Of a run of Fabro's or Arc's what is missing is told by notices.
+        """
         if refs.meta_tip is None:
-            ref, root = self.names.meta_ref(refs.run_id), self.names.meta_root
-            hints = [f"fetch it: git fetch REMOTE '+{root}/*:{root}/*'"]
-            named = self._named_metadata(refs)
-            if named is not None:
-                hints.insert(0, f"git update-ref {ref} {named} makes it again")
-            raise StateUnreadable(f"run {refs.run_id} has no metadata ref '{ref}'", hint=hints)
-        tree = self.tree_of(refs.meta_tip)
-        record = self.read_json(tree, "run.json", refs.run_id)
+            if refs.place is None or self._is_ours_elsewhere(refs):
+                raise self._no_metadata(refs)
+            return self._load_foreign(refs)
+        try:
+            tree = self.tree_of(refs.meta_tip)
+            record = self.read_json(tree, "run.json", refs.run_id)
+        except StateUnreadable:
+            if refs.place is None:
+                raise
+            return self._load_foreign(refs)
+        if refs.place is not None and not is_ours(record):
+            return self._load_foreign(refs)
         if record is None:
             raise StateUnreadable(f"run {refs.run_id} has no run.json in its metadata")
-        check_record(record, f"{self.names.meta_ref(refs.run_id)}:run.json")
+        origin = self.meta_ref(refs)
+        check_record(record, f"{origin}:run.json")
         checkpoint = self.read_json(tree, "checkpoint.json", refs.run_id)
-        name = f"{self.names.meta_ref(refs.run_id)}:checkpoint.json"
+        name = f"{origin}:checkpoint.json"
         return StoredRun(
             refs=refs,
             record=record,
@@ -249,6 +327,48 @@ class RunStore:
             conclusion=self.read_json(tree, "conclusion.json", refs.run_id),
             waiting=self.read_json(tree, "waiting.json", refs.run_id),
         )
+
+    def _no_metadata(self, refs: RunRefs) -> StateUnreadable:
+        ref = self.meta_ref(refs)
+        root = ref.rsplit("/", 1)[0]
+        hints = [f"fetch it: git fetch REMOTE '+{root}/*:{root}/*'"]
+        named = self._named_metadata(refs)
+        if named is not None:
+            hints.insert(0, f"git update-ref {ref} {named} makes it again")
+        return StateUnreadable(f"run {refs.run_id} has no metadata ref '{ref}'", hint=hints)
+
+    def names_of(self, refs: RunRefs) -> Names:
+        """The names in the namespace that a run is in."""
+        return self.names if refs.place is None else Names(refs.place.namespace)
+
+    def run_ref(self, refs: RunRefs) -> RefName:
+        """The run branch of a run, whether it is there or not."""
+        there = refs.place.run_ref if refs.place else None
+        return there or self.names_of(refs).run_branch(refs.run_id)
+
+    def meta_ref(self, refs: RunRefs) -> RefName:
+        """The metadata ref of a run, whether it is there or not."""
+        there = refs.place.meta_ref if refs.place else None
+        return there or self.names_of(refs).meta_ref(refs.run_id)
+
+    # Runs of Fabro's and Arc's.
+
+    def _is_ours_elsewhere(self, refs: RunRefs) -> bool:
+        """Whether a run without metadata in another namespace is ours, by its last commit."""
+        found = self.reader.find(refs.run_tip) if refs.run_tip else None
+        if found is None or found.kind != "commit":
+            return False
+        return run_commit_fields(self.names, self.reader.read_commit(found.oid).message) is not None
+
+    def _load_foreign(self, refs: RunRefs) -> StoredRun:
+        return self.load_foreign([refs])[refs.run_id]
+
+    def load_foreign(self, several: Sequence[RunRefs]) -> dict[RunId, StoredRun]:
+        """Runs of Fabro's and Arc's, by three processes for all of them."""
+        reader = ForeignReader(self.repo, self.reader)
+        tips = [Tips(refs.run_id, refs.run_tip, refs.meta_tip) for refs in several]
+        found = reader.read(tips)
+        return {refs.run_id: _stored(refs, found[refs.run_id]) for refs in several}
 
     def tree_of(self, commit: Oid) -> Tree:
         kind, data = self.reader.read(commit)
@@ -291,41 +411,70 @@ class RunStore:
     # Its timeline.
 
     def timeline(self, run: StoredRun) -> Timeline:
+        """The checkpoints of a run, whoever recorded it."""
+        if run.foreign is not None:
+            found = run.foreign
+            return Timeline(found.entries, found.start, found.ranges, found.notices)
+        return self._own_timeline(run)
+
+    def _own_timeline(self, run: StoredRun) -> Timeline:
         """Joined from the run branch's first parents and the metadata chain.
 
         A commit of the run branch is a checkpoint where its subject and trailers name the run (or
         one that it was forked from) and its `WF-Checkpoint` names a metadata commit that says the
         same node and visit. Anything else in between belongs to the next checkpoint's range.
         """
+        past = self._foreign_past(run)
+        branch = self._start_branch_log(run, past)
         metadata = self._metadata_chain(run)
-        entries: list[Entry] = []
-        ranges: dict[Oid, int] = {}
-        for commit, parents, seconds, message in self._run_commits(run):
-            ranges[commit] = len(entries)
-            fields = run_commit_fields(self.names, message)
-            if fields is None or fields.run not in run.lineage:
+        entries: list[Entry] = list(past.entries) if past else []
+        ranges: dict[Oid, int] = dict(past.ranges) if past else {}
+        lineage, seen = frozenset(run.lineage), set[str | None]()
+        for line in reversed(branch.lines() if branch else []):
+            ranges[line.commit] = len(entries)
+            fields = run_commit_fields(self.names, line.message)
+            if fields is None or fields.run not in lineage:
                 continue
-            entry = self._entry(commit, parents, fields, metadata, entries)
-            if entry is not None:
-                moment = datetime.fromtimestamp(seconds, timezone.utc)
-                entries.append(replace(entry, timestamp=rfc3339(moment)))
-        return Timeline(tuple(entries), self._start(run, metadata), ranges)
+            entry = self._entry(line, fields, metadata, entries)
+            if entry is not None and entry.metadata_commit not in seen:
+                entries.append(entry)
+                seen |= {entry.metadata_commit} - {None}
+        start = past.start if past else self._start(run, metadata)
+        return Timeline(tuple(entries), start, ranges)
 
-    def _run_commits(self, run: StoredRun) -> Iterator[_LogLine]:
-        """First-parent commits of the run branch after its base, oldest first."""
-        if run.refs.run_tip is None or run.refs.run_tip == run.base:
-            return
-        yield from self._log("--first-parent", "--reverse", run.refs.run_tip, f"^{run.base}", "--")
+    def _start_branch_log(self, run: StoredRun, past: Timeline | None) -> CommitLog | None:
+        """First-parent commits of the run branch after its base, newest first: begun to be read."""
+        tip = run.refs.run_tip
+        if tip is None or tip == run.base or (past and tip in past.ranges):
+            return None
+        first = foreign_origin(run.record)
+        base = str(first["commit"]) if first else run.base
+        return CommitLog(self.repo, "--first-parent", tips=[tip, f"^{base}"])
+
+    def _foreign_past(self, run: StoredRun) -> Timeline | None:
+        """Of a fork from a run of Fabro's or Arc's: the checkpoints that are theirs, as far as the
+        run branch still has them."""
+        origin = foreign_origin(run.record)
+        if origin is None:
+            return None
+        commit, metadata = (Oid(str(origin[key])) for key in ("commit", "metadata_commit"))
+        refs = RunRefs(RunId(str(origin["run"])), commit, metadata, place=Place())
+        past = self.timeline(self.load_foreign([refs])[refs.run_id])
+        end, tip = int(origin.get("ordinal") or 0), run.refs.run_tip
+        if tip == run.base:
+            end = 0
+        elif tip is not None and tip in past.ranges:
+            end = min(end, past.ranges[tip] + 1)
+        return replace(past, entries=past.entries[:end])
 
     def _metadata_chain(self, run: StoredRun) -> dict[Oid, _MetadataLine]:
         """Metadata commit → what its message says, newest first."""
         if run.refs.meta_tip is None:
             return {}
-        tips = [run.refs.meta_tip, *self._unjoined_tip(run)]
-        return {
-            commit: _MetadataLine.parse(self.names, message)
-            for commit, _, _, message in self._log("--first-parent", *tips, "--")
-        }
+        log = CommitLog(
+            self.repo, "--first-parent", tips=[run.refs.meta_tip, *self._unjoined_tip(run)]
+        )
+        return {line.commit: _MetadataLine.parse(self.names, line.message) for line in log.lines()}
 
     def _unjoined_tip(self, run: StoredRun) -> list[Oid]:
         """The metadata commit that the run tip names: a crash can leave the branch one ahead."""
@@ -343,21 +492,9 @@ class RunStore:
         named = fields.metadata_commit
         return Oid(named) if named and self.reader.find(named) is not None else None
 
-    def _log(self, *args: str) -> Iterator[_LogLine]:
-        told = self.repo.git(
-            "log", "--format=%H%x00%P%x00%ct%x00%B%x00", "--no-show-signature", "--no-notes",
-            "--no-mailmap", "--encoding=UTF-8", "--no-color", *args,
-        )  # fmt: skip
-        parts = told.decode("utf-8", "surrogateescape").split("\0")
-        for position in range(0, len(parts) - 1, 4):
-            commit, parents, seconds, message = parts[position : position + 4]
-            own_parents = [Oid(one) for one in parents.split()]
-            yield Oid(commit.lstrip("\n")), own_parents, int(seconds), message
-
     def _entry(
         self,
-        commit: Oid,
-        parents: list[Oid],
+        made: LogLine,
         fields: RunCommitFields,
         metadata: Mapping[Oid, _MetadataLine],
         before: list[Entry],
@@ -366,8 +503,6 @@ class RunStore:
         line = metadata.get(named)
         if line is not None and line.name != visit_name(fields.node, fields.visit):
             return None  # a commit of a node that only looks like one of ours
-        if any(entry.metadata_commit == named for entry in before):
-            return None
         previous = before[-1].ordinal if before else 0
         return Entry(
             ordinal=line.ordinal if line and line.ordinal else previous + 1,
@@ -375,12 +510,13 @@ class RunStore:
             visit=fields.visit,
             status=normal_status(fields.status) or fields.status,
             recorded_status=fields.status,
-            commit=commit,
+            commit=made.commit,
             metadata_commit=named if line else None,
             run=fields.run,
+            timestamp=rfc3339(datetime.fromtimestamp(made.seconds, timezone.utc)),
             next_node_id=line.next_node if line else None,
             duration_ms=line.duration_ms if line else None,
-            merged=tuple(parents[1:]),
+            merged=made.parents[1:],
             notes=() if line else ("no metadata",),
         )
 
@@ -391,11 +527,11 @@ class RunStore:
         after it.
         """
         names = self.names
-        found = self._log(
-            "--first-parent", "--topo-order", f"--grep=^{names.trailer('Op')}: ",
-            f"--glob={names.meta_root}/*", f"--glob={names.old_root}/*/*/meta", "--",
+        log = CommitLog(
+            self.repo, "--first-parent", "--topo-order", f"--grep=^{names.trailer('Op')}: ",
+            f"--glob={names.meta_root}/*", f"--glob={names.old_root}/*/*/meta",
         )  # fmt: skip
-        return ((commit, parents, message) for commit, parents, _, message in found)
+        return ((line.commit, list(line.parents), line.message) for line in log.lines())
 
     def subjects_since(self, tip: Oid, commit: Oid) -> list[str] | None:
         """First lines of the metadata commits from `commit` (not itself) to `tip`, newest first.
@@ -412,16 +548,8 @@ class RunStore:
 
     def history(self, *args: str, tips: Iterable[Oid] = ()) -> Iterator[tuple[Oid, Commit]]:
         """The commits that `git log` tells of, without their people."""
-        told = self.repo.git(
-            "log", "--stdin", "--format=%H%x00%T%x00%P%x00%B%x00", "--no-show-signature",
-            "--no-notes", "--no-mailmap", "--encoding=UTF-8", "--no-color", *args,
-            stdin="".join(f"{tip}\n" for tip in tips).encode(),
-        )  # fmt: skip
-        parts = told.decode("utf-8", "surrogateescape").split("\0")
-        for position in range(0, len(parts) - 1, 4):
-            commit, tree, parents, message = parts[position : position + 4]
-            own_parents = tuple(Oid(one) for one in parents.split())
-            yield Oid(commit.lstrip("\n")), Commit(Oid(tree), own_parents, "", "", message)
+        for line in CommitLog(self.repo, *args, tips=tips).lines():
+            yield line.commit, Commit(line.tree, line.parents, "", "", line.message)
 
     def change_counts(self, timeline: Timeline) -> dict[Oid, ChangeCounts]:
         """Run commit → what changed since the checkpoint before, foreign commits included."""
@@ -529,16 +657,15 @@ class _MetadataLine:
     @classmethod
     def parse(cls, names: Names, message: str) -> _MetadataLine:
         subject = message.split("\n", 1)[0]
-        trailers = parse_trailers(message)
-        line = cls(run=trailers.get(names.trailer("Run"), ""), is_init=subject == "init run")
+        fields = own_fields(names, message)
+        line = cls(run=fields.get("Run", ""), is_init=subject == "init run")
         if not subject.startswith("checkpoint "):
             return line
-        ordinal = trailers.get(names.trailer("Ordinal"), "")
-        duration = trailers.get(names.trailer("Duration-Ms"), "")
+        ordinal, duration = fields.get("Ordinal", ""), fields.get("Duration-Ms", "")
         return replace(
             line,
             name=subject.removeprefix("checkpoint "),
             ordinal=int(ordinal) if ordinal.isdecimal() else 0,
             duration_ms=int(duration) if duration.isdecimal() else None,
-            next_node=trailers.get(names.trailer("Next")) or None,
+            next_node=fields.get("Next") or None,
         )
