@@ -68,6 +68,8 @@ def command(
             return
         for one in done.removed:
             write(f"removed run {one.run} ({one.reason})")
+        for run in done.finished:
+            write(f"run {run} went before: what was left of it is gone now")
         for ref in done.expired:
             write(f"expired: {ref}")
         tell_kept((), done.change.rescued, None)

@@ -55,6 +55,7 @@ class Pruned:
     change: Change
     removed: tuple[Verdict, ...]
     skipped: tuple[Verdict, ...]
+    finished: tuple[RunId, ...]  # that went before; what was left of them is gone now
     expired: tuple[RefName, ...]
     kept_until: datetime | None  # None: for ever
     script: str | None  # of a dry run
@@ -65,6 +66,7 @@ class Pruned:
             "runs": [one.run for one in self.removed],
             "removed": [one.to_json() for one in self.removed],
             "skipped": [one.to_json() for one in self.skipped],
+            "finished": list(self.finished),
             "expired": list(self.expired),
         }
 
@@ -90,6 +92,7 @@ def prune(project: Project, criteria: Criteria, *, dry_run: bool) -> Pruned:
         change,
         tuple(removed),
         tuple(skipped),
+        tuple(left),
         tuple(update.ref for update in expired),
         kept_until(project, moment),
         script_of(project, plan, moment) if dry_run else None,

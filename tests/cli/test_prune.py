@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from git_wf.store.files import Lock
 from tests.cli.conftest import LoopRun
-from tests.cli.test_rm import ref_list
+from tests.cli.test_rm import ref_list, state_files
 from tests.conftest import git
 from tests.program import Program, run_id, write_workflow
 
@@ -138,6 +139,17 @@ def test_what_expires(loop: LoopRun) -> None:
     assert ref_list(loop.repo, "refs/wf/old", "refs/wf/rescue") == {rescues[loop.run]: tip}
     told = f"error: no run matches '{run_id(2)}'\nhint: git wf runs lists them\n"
     loop.wf.fails(128, ["undo", run_id(2)], told)
+
+
+def test_what_a_killed_one_left_is_cleared_away(loop: LoopRun) -> None:
+    (run_dir,) = state_files("runs/*")
+    saved = run_dir.with_name("saved")
+    shutil.copytree(run_dir, saved)
+    loop.wf.ok("prune", "--keep", "0")
+    saved.rename(run_dir)
+    told = f"run {loop.run} went before: what was left of it is gone now\n"
+    assert loop.wf.ok("prune").out == told
+    assert not run_dir.exists()
 
 
 def test_never(loop: LoopRun) -> None:
