@@ -89,6 +89,11 @@ def _told(stderr: str, status: int) -> str:
     return (marked or lines[-1:] or [f"exit status {status}"])[0]
 
 
+def shell_quoted(text: str) -> str:
+    """A path in a command that is told, always in quotes: it means nothing else to a shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
 def git_verb(argv: Sequence[str]) -> str:
     """The subcommand in a git command line, past its global options."""
     words = iter(argv[1:] if argv and argv[0] == "git" else argv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from git_wf.cli.group import CONTEXT, VERBS
 from git_wf.cli.output import (
     age,
     duration,
+    json_text,
     painted,
     short,
     table,
@@ -97,7 +97,7 @@ def command(
             for log, entries in shown:
                 for entry in entries:
                     line = {"run_id": log.run.run_id, **log.checkpoint_json(entry)}
-                    sys.stdout.write(json.dumps(line, ensure_ascii=False) + end)
+                    sys.stdout.write(json_text(line) + end)
         else:
             with reading(project) as colour:
                 for number, (log, entries) in enumerate(shown):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +13,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from git_wf.core.clock import duration_text
-from git_wf.core.trailers import one_line, plain_text
+from git_wf.core.trailers import CONTROL, one_line, plain_text
 from git_wf.errors import UserError, WfError, WorkflowInvalid
 
+_CONTROL = re.compile(f"[{CONTROL}]")
 RESET = "\x1b[m"
 COLOURS = {
     "success": "\x1b[32m",
@@ -35,7 +37,13 @@ def write(text: str) -> None:
 
 
 def write_json(data: Any) -> None:
-    write(json.dumps(data, indent=2, ensure_ascii=False))
+    write(json_text(data, indent=2))
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """JSON in which a terminal finds no control code either: they are escaped."""
+    text = json.dumps(data, indent=indent, ensure_ascii=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write_error(text: str) -> None:
@@ -53,9 +61,8 @@ def tell_error(err: WfError) -> None:
             for line in text_lines(one, err.file, err.text):
                 write_error(line)
     word = "fatal" if not isinstance(err, UserError) else "error"
-    write_error(f"{word}: {err.message}")
-    for hint in err.hints:
-        write_error(f"hint: {hint}")
+    for line in (f"{word}: {err.message}", *(f"hint: {hint}" for hint in err.hints)):
+        write_error(line.replace("\n", " "))  # a name with a line end makes no line of its own
 
 
 def tell_kept(kept: Sequence[str], rescued: Sequence[str], until: datetime | None) -> None:

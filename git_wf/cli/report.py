@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,10 +13,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from git_wf.cli.output import duration, short, write_error
+from git_wf.cli.output import duration, json_text, short, write_error
 from git_wf.cli.waiting import answer_option, waiting_lines
 from git_wf.core.trailers import one_line
-from git_wf.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_WAITING
+from git_wf.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_WAITING,
+    shell_quoted,
+)
 
 if TYPE_CHECKING:
     from git_wf.ops.live import Ended
@@ -51,7 +57,7 @@ class Reporter:
         if not self._stdout_open:
             return
         try:
-            sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text(event) + "\n")
             sys.stdout.flush()
         except (OSError, ValueError):
             # Nobody reads any more, or a disk is full: no reason to end the run.
@@ -194,17 +200,19 @@ def _end_lines(ended: Ended) -> list[str]:
         lines.append(f"notice: {conclusion.skipped} checkpoints could not be recorded")
     if ended.branch is None:
         if ended.run_dir is not None and conclusion.status == "interrupted":
-            lines.append(f"go on:        git wf run --resume '{ended.run_dir}/checkpoint.json'")
+            path = shell_quoted(f"{ended.run_dir}/checkpoint.json")
+            lines.append(f"go on:        git wf run --resume {path}")
         elif ended.run_dir is not None and conclusion.waiting is not None:
             answer = answer_option(conclusion.waiting)
-            lines.append(f"go on:        git wf run --resume '{ended.run_dir}' {answer}")
+            path = shell_quoted(str(ended.run_dir))
+            lines.append(f"go on:        git wf run --resume {path} {answer}")
         return lines
     base = ended.base_branch or short(ended.base)
     lines.append(f"branch:       {ended.branch}")
     if ended.worktree is not None:
         lines.append(f"worktree:     {ended.worktree}")
     lines.append(f"look at it:   git wf log {run}")
-    lines.append(f"              git diff {base}...{ended.branch}")
+    lines.append(f"              git diff {shlex.quote(f'{base}...{ended.branch}')}")
     if conclusion.status in ("interrupted", "waiting"):
         lines.append(f"go on:        {go_on}")
     elif conclusion.status == "fail":

@@ -14,7 +14,7 @@ from typing import Any
 
 from git_wf.core.clock import milliseconds
 from git_wf.core.names import Oid, RefName, operation_id, ulid_milliseconds
-from git_wf.errors import Conflict, UserError
+from git_wf.errors import Conflict, UserError, shell_quoted
 from git_wf.ops.project import Project
 from git_wf.store.files import Lock, holder
 from git_wf.store.plans import RefPlan, WorktreeStep, apply_plan, plan_script, plan_to_json
@@ -183,7 +183,7 @@ def refuse_checked_out(project: Project, run: str, worktrees: Iterable[Worktree]
             raise UserError(
                 f"branch '{project.settings.names.short_branch(run)}' is checked out at "
                 f"'{worktree.path}'",
-                hint=f"git -C '{worktree.path}' switch --detach",
+                hint=f"git -C {shell_quoted(str(worktree.path))} switch --detach",
             )
 
 

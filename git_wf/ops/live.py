@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ def refuse_errors(workflow: Workflow) -> None:
         raise WorkflowInvalid(
             f"'{workflow.path}' cannot be run: {len(errors)} error{'s' if len(errors) > 1 else ''}",
             errors,
-            hint=f"git wf validate {workflow.path}",
+            hint=f"git wf validate {shlex.quote(str(workflow.path))}",
             file=str(workflow.path),
             text=workflow.text,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,13 +110,13 @@ def refuse_worktrees(workflow: Workflow) -> None:
     if children:
         raise UserError(
             f"node '{children[0].id}' cannot be run in place: its child workflow needs a worktree",
-            hint=f"git wf run {workflow.path}",
+            hint=f"git wf run {shlex.quote(str(workflow.path))}",
         )
     found = workflow.graph.of_kind(PARALLEL)
     if found:
         raise UserError(
             f"fan-out '{found[0].id}' cannot be run in place: its branches need worktrees",
-            hint=f"git wf run {workflow.path}",
+            hint=f"git wf run {shlex.quote(str(workflow.path))}",
         )
 
 

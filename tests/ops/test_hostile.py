@@ -5,7 +5,9 @@ None of it changes what is recorded or what is the user's, and no program of it 
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import git
+from tests.conftest import git, make_repo
 from tests.ops.journey import (
     Odd,
     fsck,
@@ -24,6 +26,7 @@ from tests.ops.journey import (
     unchanged,
     users_state,
 )
+from tests.ops.runs import TRAILERS
 from tests.program import Program, Result, write_workflow
 
 # Nodes that do harm.
@@ -514,3 +517,141 @@ def test_an_inherited_environment(
     if "GIT_INDEX_FILE" in env:
         assert index.read_bytes() == (repo / ".git" / "index").read_bytes()
     judge_evil(place)
+
+
+# Texts.
+
+CODES = "\x1b[31mred\x1b[0m\x1b]0;title\x07\x9b2J\x90q\x9c\r\x08\x7f\u202etxt\u2066\u200f"
+FORGED = f"{CODES}\n\nWF-Run: X\nWF-Node: forged\n---\n# ------------------------ >8 ------\n"
+
+
+def has_codes(text: str) -> bool:
+    """Whether a terminal would do something at a text, but for what has a line or a column end."""
+    return any(code in text for code in set(CODES) - set("[31mred0]title2JqJxt;"))
+
+
+@pytest.fixture
+def forged(wf: Program, repo: Path, tmp_path: Path) -> str:
+    """A run in which every text that a file or a program can give is hostile."""
+    answer = {"outcome": "success", "notes": FORGED, "preferred_next_label": CODES,
+              "context_updates": {FORGED: FORGED}, "failure_reason": FORGED}  # fmt: skip
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    (tmp_path / "out").write_text(FORGED)
+    (tmp_path / "message").write_text(FORGED)
+    label = quoted(CODES)
+    script = quoted(
+        f"cp {tmp_path}/answer $GIT_WF_STATUS; cat {tmp_path}/out; cat {tmp_path}/out >&2; "
+        f'cp {tmp_path}/out "$(head -1 {tmp_path}/out)"; '
+        f"git commit -q --allow-empty -F {tmp_path}/message; "
+    )
+    body = f"""
+        graph [label="{label}", goal="{label}"]
+        a [label="{label}", script="{script}"]
+        b [label="{label}", script="cat {tmp_path}/out >&2; exit 3", max_retries=1]
+        ask [shape=hexagon, label="{label}"]
+        start -> a -> b
+        b -> ask [condition="outcome=fail", label="{label}"]
+        b -> exit
+        ask -> exit [label="[Y] {label}"]
+        ask -> b [label="[N] {label}"]
+    """
+    workflow = write_workflow(tmp_path / f"w{CODES.replace('/', '')}.dot", body)
+    result = wf("run", workflow, "-v", "--label", f"k={FORGED}", "--goal", FORGED)
+    assert result.status == 3, result.err
+    assert not has_codes(result.err + result.out)
+    return result.out.strip()
+
+
+READERS = [
+    ["log"], ["show", "a"], ["show", "b"], ["show", "@0"], ["runs"], ["rewind", "--list"],
+    ["fork", "--list"], ["graph", "--format", "text"],
+]  # fmt: skip
+
+
+def test_readers_show_plain_text(wf: Program, forged: str) -> None:
+    for words in READERS:
+        result = wf.ok(*words)
+        assert not has_codes(result.out + result.err), words
+    for words in READERS[:5]:
+        told = wf.ok(*words, "--json")
+        assert not has_codes(told.out + told.err), words
+    assert wf.ok("log", "--json").json["waiting"]["question"] == CODES
+
+
+def test_a_live_report_is_plain_text(wf: Program, forged: str, repo: Path) -> None:
+    result = wf.ok("resume", "--answer", "Y", "-v")
+    assert not has_codes(result.out + result.err)
+    wf.ok("rewind", "@1")
+    result = wf("resume", "--json", "--auto-approve")
+    assert not has_codes(result.out + result.err)
+    events = [json.loads(line) for line in result.out.splitlines()]
+    assert {event["run_id"] for event in events} == {forged}
+
+
+def test_what_is_recorded_is_what_it_says(wf: Program, forged: str, repo: Path) -> None:
+    told = git("log", "--first-parent", "--format=%B%x00", f"main..wf/run/{forged}", cwd=repo)
+    own = [text.strip("\n") for text in told.split("\0") if text.strip("\n").startswith("wf(")]
+    assert len(own) == 2
+    for text, node in zip(own, ("b", "a"), strict=True):
+        assert not has_codes(text)
+        parsed = git("interpret-trailers", "--parse", cwd=repo, stdin=text.encode()).splitlines()
+        assert [line.partition(":")[0] for line in parsed] == TRAILERS
+        assert {f"WF-Run: {forged}", f"WF-Node: {node}"} <= set(parsed)
+    refs = git("for-each-ref", "--format=%(refname)", cwd=repo).splitlines()
+    assert refs == ["refs/heads/main", f"refs/heads/wf/run/{forged}", f"refs/wf/meta/{forged}"]
+    stored = git("ls-tree", "-r", "-z", "--name-only", f"wf/meta/{forged}", cwd=repo).split("\0")
+    assert not any(has_codes(path) or ".." in path for path in stored)
+    metadata = git("log", "--format=%B", f"wf/meta/{forged}", cwd=repo)
+    assert not has_codes(metadata)
+    reasons = git("reflog", "--format=%gs", f"refs/heads/wf/run/{forged}", cwd=repo).splitlines()
+    assert [line for line in reasons if not line.startswith("commit: ")] == [
+        "wf: checkpoint", "wf: checkpoint", f"wf: run {forged}",
+    ]  # fmt: skip
+
+
+def test_errors_are_plain_text(wf: Program, repo: Path, tmp_path: Path, forged: str) -> None:
+    bad = tmp_path / "bad.dot"
+    bad.write_text(f'digraph G {{ a{CODES} [label="x"] }}')
+    config = tmp_path / "bad.toml"
+    config.write_text(f"[{json.dumps(CODES)}]\nx = 1\n")
+    cases = [
+        ["run", bad], ["validate", bad], ["run", config], ["validate", config],
+        ["run", tmp_path / CODES], ["graph", f"{CODES}.dot"], ["graph", bad],
+        ["log", CODES], ["show", CODES], ["show", f"{CODES}@2"], ["rewind", CODES], ["fork", CODES],
+        ["resume", CODES], ["resume", "--answer", f"{CODES}?"], ["run", "--id", CODES, bad],
+        ["run", "--label", CODES, bad], ["run", "--input", CODES, bad], [CODES], [f"--{CODES}"],
+        ["log", f"--{CODES}"], ["fork", "--id", CODES], ["run", "--dirty", CODES, bad],
+        ["validate", "--format", CODES, bad], ["validate", bad, "--json"],
+        ["run", "--resume", tmp_path / CODES], ["run", "--run-branch", CODES],
+    ]  # fmt: skip
+    for words in cases:
+        result = wf(*words)
+        assert result.status in (1, 128, 129), (words, result)
+        assert not has_codes(result.out + result.err), (words, result)
+        assert "a fault in git-wf" not in result.err, (words, result)
+    result = wf("run", tmp_path / "no\nhint: rm -rf ~")
+    assert [line.partition(":")[0] for line in result.err.splitlines()] == ["error"]
+    for key in ("namespace", "dirty", "stateDir", "retryDelay", "excludeGlobs"):
+        git("config", f"wf.{key}", f"{CODES}[", cwd=repo)
+        for words in (["log"], ["run", bad]):
+            result = wf(*words)
+            assert not has_codes(result.out + result.err), (key, words, result)
+        git("config", "--unset", f"wf.{key}", cwd=repo)
+
+
+def test_what_is_to_be_typed_is_quoted(wf: Program, tmp_path: Path) -> None:
+    """A branch or a path that has what a shell obeys."""
+    name = "$(touch${IFS}pwned);'x"
+    repo = make_repo(tmp_path / "it's $(touch pwned)")
+    git("switch", "-q", "-c", name, cwd=repo)
+    workflow = write_workflow(tmp_path / "a b;$(touch pwned).dot", "start -> nothing")
+    result = wf("run", workflow, cwd=repo)
+    assert result.err.splitlines()[-1] == f"hint: git wf validate '{workflow}'"
+    workflow = write_workflow(workflow, 'a [script="exit 1"] start -> a -> exit')
+    result = wf("run", workflow, cwd=repo)
+    run = result.out.strip()
+    told = [line for line in result.err.splitlines() if " git diff " in line]
+    assert shlex.split(told[0]) == ["git", "diff", f"{name}...wf/run/{run}"]
+    git("worktree", "add", "-q", "../it's mine", f"wf/run/{run}", cwd=repo)
+    hint = wf("rewind", run, "@0", cwd=repo).err.splitlines()[-1].removeprefix("hint: ")
+    assert shlex.split(hint)[:3] == ["git", "-C", os.fspath(tmp_path / "it's mine")]

@@ -721,7 +721,8 @@ def test_refs_that_look_like_ours(wf: Program, place: Path) -> None:
         ("echo x >part/x", True),
         ("echo x >part/x; git -C part add x; git -C part commit -q -m inner", True),
         (
-            "cd part; echo x >x; git add x; git commit -q -m inner; git push -q origin HEAD:refs/heads/side",
+            "cd part; echo x >x; git add x; git commit -q -m inner; "
+            "git push -q origin HEAD:refs/heads/side",
             False,
         ),
         ("git -C part/inner commit -q --allow-empty -m inner", True),
