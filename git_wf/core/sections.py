@@ -11,9 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from git_wf.core.checkpoint import Checkpoint
-from git_wf.core.graph import Graph
+from git_wf.core.graph import Graph, Node
 
 PARALLEL, FAN_IN = "parallel", "fan_in"
+WAIT_ALL, FIRST_SUCCESS = "wait_all", "first_success"
+JOIN_POLICIES = (WAIT_ALL, FIRST_SUCCESS)
+OLDER_POLICIES = {"all_success": WAIT_ALL}  # of another dialect: read as what is nearest
 # Which visit of which fan-out the next fan-in joins: `{"fan_out": …, "visit": …, "join": …}`.
 SECTION_KEY = "internal.section"
 
@@ -71,6 +74,27 @@ class Merged:
     branch: str = ""  # the one at which they came up
     missing: tuple[str, ...] = ()  # heads that are not in this repository
     notices: tuple[tuple[str, str], ...] = ()  # code, message
+
+
+def join_policy(node: Node) -> str:
+    """Of a fan-out, as it is written but for older words."""
+    word = node.text("join_policy") or WAIT_ALL
+    return OLDER_POLICIES.get(word, word)
+
+
+def do_branches_meet(graph: Graph, fan_out: str) -> bool:
+    """Whether `find_join` finds anything. Where all branches reach the exit, at little cost."""
+    firsts = {edge.target for edge in graph.outgoing(fan_out)}
+    exits = [node.id for node in graph.of_kind("exit")]
+    if firsts and len(exits) == 1:
+        waiting, leading = [*exits], set(exits)
+        for id_ in waiting:
+            before = {edge.source for edge in graph.incoming(id_)} - leading - {fan_out}
+            leading |= before
+            waiting += before
+        if firsts <= leading:
+            return True
+    return find_join(graph, fan_out) is not None
 
 
 def find_join(graph: Graph, fan_out: str) -> str | None:

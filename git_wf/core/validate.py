@@ -15,7 +15,9 @@ from itertools import islice
 
 from git_wf.core import conditions, stylesheet, templates
 from git_wf.core.graph import KINDS, TYPE_KINDS, Diagnostic, Edge, Graph, Node, Place
+from git_wf.core.retry import POLICIES
 from git_wf.core.routing import accelerator, retry_step
+from git_wf.core.sections import JOIN_POLICIES, OLDER_POLICIES, PARALLEL, do_branches_meet
 from git_wf.core.values import text_of
 
 ERROR, WARNING = "error", "warning"
@@ -32,9 +34,17 @@ _CHOICES = {
     "on_failure": ("exit", "route", "succeed"),
     "selection": ("deterministic", "random"),
     "language": ("shell", "python"),
-    "retry_policy": ("none", "standard", "aggressive", "linear", "patient"),
-    "join_policy": ("wait_all", "first_success"),
+    "retry_policy": tuple(POLICIES),
+    "join_policy": JOIN_POLICIES,
     "merge": ("all", "best", "none"),
+}
+# Of what kind of node something is an attribute; another kind may mean something else by it.
+_MEANT_BY = {"language": "command", "join_policy": PARALLEL, "merge": "fan_in"}
+# What a node cannot do without, and what it could look like. Files of other systems have commands
+# without a script: a walk need not come by them.
+_NEEDED = {
+    "wait": (ERROR, "duration", "duration=30s"),
+    "command": (WARNING, "script", 'script="make test"'),
 }
 _GRAPH_KEYS = (
     "goal", "label", "model_stylesheet", "default_max_retries", "default_max_retry",
@@ -69,6 +79,7 @@ _SLIP_LENGTH = 5  # shorter words resemble each other by chance
 _SLIP_RATIO = 0.8
 _LIKE_RATIO = 0.6
 _NAMES_LIMIT = 20  # faulty names that are told of one text: each costs a pass over it
+_FAN_OUTS_LIMIT = 50  # whose branches are followed: each costs a pass over all edges
 _NEAREST_LIMIT = 50  # ids whose nearest neighbour is looked for: each costs a pass over all
 
 
@@ -222,6 +233,21 @@ def random_selection_no_conditions(findings: _Findings) -> None:
                 message = f"condition on an edge from '{node.id}', which selects at random"
                 place = edge.attr_places.get("condition")
                 findings.add("random_selection_no_conditions", ERROR, message, edge, place)
+
+
+# Parallel sections.
+
+
+def fan_out_join(findings: _Findings) -> None:
+    graph = findings.graph
+    for node in graph.of_kind(PARALLEL)[:_FAN_OUTS_LIMIT]:
+        if not graph.outgoing(node.id):
+            message = f"no edge leads out of fan-out '{node.id}': it has no branches"
+            findings.add("fan_out_join", ERROR, message, node)
+        elif not do_branches_meet(graph, node.id):
+            message = f"the branches of fan-out '{node.id}' never meet"
+            fix = "lead all of them to one join [shape=tripleoctagon]"
+            findings.add("fan_out_join", ERROR, message, node, fix=fix)
 
 
 # Reaching nodes.
@@ -525,10 +551,27 @@ def _value_fault(owner: Graph | Node | Edge, key: str) -> tuple[str, str] | None
         wanted = "a duration such as 30s or 15m"
     if wanted:
         return ERROR, f"'{key}' is not {wanted}: '{text}'"
+    return _choice_fault(owner, key, text)
+
+
+def _choice_fault(owner: Graph | Node | Edge, key: str, text: str) -> tuple[str, str] | None:
     choices = _CHOICES.get(key)
-    if choices and text not in choices:
-        return WARNING, f"unknown value of '{key}': '{text}', known are {', '.join(choices)}"
-    return None
+    if not choices or text in choices:
+        return None
+    if key == "join_policy" and text in OLDER_POLICIES:
+        return WARNING, f"'{key}={text}' is read as '{OLDER_POLICIES[text]}'"
+    kind = owner.kind if isinstance(owner, Node) else None
+    counts = not isinstance(owner, Edge) and _MEANT_BY.get(key, kind) == kind
+    told = f"unknown value of '{key}': '{text}', known are {', '.join(choices)}"
+    return ERROR if counts else WARNING, told
+
+
+def missing_attribute(findings: _Findings) -> None:
+    for node in findings.graph.nodes.values():
+        severity, key, example = _NEEDED.get(node.kind, (WARNING, "", ""))
+        if key and not node.text(key).strip():
+            message = f"node '{node.id}' has no {key}: it fails when it is visited"
+            findings.add("missing_attribute", severity, message, node, fix=f"add {example}")
 
 
 def _owners(graph: Graph) -> Iterator[tuple[Graph | Node | Edge, tuple[str, ...]]]:
@@ -558,6 +601,8 @@ RULES: tuple[Callable[[_Findings], None], ...] = (
     random_selection_no_conditions,
     duplicate_accelerator,
     attribute_value,
+    missing_attribute,
+    fan_out_join,
     reachability,
     all_conditional_edges,
     dead_end,

@@ -7,6 +7,7 @@ import pytest
 
 from git_wf.core.dot import parse, resolve_files
 from git_wf.core.graph import KINDS, Diagnostic, Graph, Node
+from git_wf.core.sections import find_join
 from git_wf.core.validate import FIDELITIES, RULES, check, unsupported
 
 ENDS = "start [shape=Mdiamond] exit [shape=Msquare]"
@@ -48,7 +49,8 @@ def test_rules_are_named_as_the_language_has_them() -> None:
         "start_node terminal_node start_no_incoming exit_no_outgoing edge_target_exists "
         "condition_syntax stylesheet_syntax undefined_variable freeform_edge_count "
         "random_selection_no_conditions duplicate_accelerator attribute_value "
-        "reachability all_conditional_edges dead_end goal_gate_has_retry retry_target_exists "
+        "missing_attribute fan_out_join reachability all_conditional_edges dead_end "
+        "goal_gate_has_retry retry_target_exists "
         "fidelity_valid thread_id_requires_fidelity_full type_known prompt_on_llm_nodes "
         "reserved_node_id unknown_attribute"
     )
@@ -447,10 +449,63 @@ def test_values_that_are_none_of_the_choices() -> None:
     told = "unknown value of 'on_failure': 'rout', known are exit, route, succeed"
     bad = "'loop_restart' is not true or false: '1'"
     assert found == [
-        warning("attribute_value", told, 12),
+        error("attribute_value", told, 12),
         error("attribute_value", bad, 66, edge="start->a"),
         error("attribute_value", bad, 66, edge="a->exit"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("node", "key", "known"),
+    [
+        ("script=true, language=perl", "language", "shell, python"),
+        ("shape=component, join_policy=quorum", "join_policy", "wait_all, first_success"),
+        ("shape=tripleoctagon, merge=some", "merge", "all, best, none"),
+        (
+            "script=true, retry_policy=often", "retry_policy",
+            "none, standard, aggressive, linear, patient",
+        ),
+        ("script=true, on_failure=rout", "on_failure", "exit, route, succeed"),
+        ("script=true, selection=some", "selection", "deterministic, random"),
+    ],
+)  # fmt: skip
+def test_words_that_no_run_could_follow(node: str, key: str, known: str) -> None:
+    word = node.rpartition("=")[2]
+    told = f"unknown value of '{key}': '{word}', known are {known}"
+    column = len("a [") + node.rindex("=") + 2
+    assert findings(f"a [{node}] start -> a -> exit") == [
+        error("attribute_value", told, column, node="a")
+    ]
+
+
+def test_such_words_elsewhere() -> None:
+    """Another kind of node may mean something else by them."""
+    found = findings("a [type=mine, language=perl] start -> a -> exit", kinds=["mine"])
+    told = "unknown value of 'language': 'perl', known are shell, python"
+    assert found == [warning("attribute_value", told, 24, node="a")]
+
+
+def test_an_older_word() -> None:
+    body = "f [shape=component, join_policy=all_success] a [script=true] start -> f -> a -> exit"
+    told = "'join_policy=all_success' is read as 'wait_all'"
+    assert findings(body) == [warning("attribute_value", told, 33, node="f")]
+
+
+def test_what_a_node_cannot_do_without() -> None:
+    found = findings(
+        'w [shape=insulator] c [shape=parallelogram, script=" "] start -> w -> c -> exit'
+    )
+    rule = "missing_attribute"
+    assert found == [
+        error(
+            rule, "node 'w' has no duration: it fails when it is visited", 1,
+            node="w", fix="add duration=30s",
+        ),
+        warning(
+            rule, "node 'c' has no script: it fails when it is visited", 21,
+            node="c", fix='add script="make test"',
+        ),
+    ]  # fmt: skip
 
 
 def test_a_graph_that_was_not_read_from_a_file() -> None:
@@ -461,6 +516,42 @@ def test_a_graph_that_was_not_read_from_a_file() -> None:
         ("undefined_variable", None),
         ("dead_end", None),
         ("unknown_attribute", None),
+    ]
+
+
+# Parallel sections.
+
+FAN_OUT = "f [shape=component] a [script=true] b [script=true] start -> f f -> a f -> b a -> exit "
+
+
+def test_branches_that_never_meet() -> None:
+    found = [one for one in findings(FAN_OUT) if one.rule == "fan_out_join"]
+    message = "the branches of fan-out 'f' never meet"
+    fix = "lead all of them to one join [shape=tripleoctagon]"
+    assert found == [error("fan_out_join", message, 1, node="f", fix=fix)]
+
+
+@pytest.mark.parametrize(
+    ("more", "meet"),
+    [
+        ("b -> exit", True),
+        ("b -> a", True),
+        ("a -> b", True),
+        ("b -> b", False),
+        ("b -> f", False),  # only by way of the fan-out itself
+        ("c [script=true] a -> c b -> c c -> c", True),
+    ],
+)
+def test_branches_that_meet(more: str, meet: bool) -> None:
+    found = [one.rule for one in findings(FAN_OUT + more)]
+    assert ("fan_out_join" not in found) == meet
+    assert (find_join(read(FAN_OUT + more), "f") is not None) == meet
+
+
+def test_a_fan_out_without_branches() -> None:
+    found = findings("f [shape=component] start -> exit start -> f")
+    assert [(one.rule, one.message) for one in found if one.severity == "error"] == [
+        ("fan_out_join", "no edge leads out of fan-out 'f': it has no branches")
     ]
 
 

@@ -25,7 +25,15 @@ from git_wf.core.outcome import (
     Outcome,
     failed,
 )
-from git_wf.core.sections import FAN_IN, SECTION_KEY, BranchStep, find_join
+from git_wf.core.sections import (
+    FAN_IN,
+    FIRST_SUCCESS,
+    JOIN_POLICIES,
+    SECTION_KEY,
+    BranchStep,
+    find_join,
+    join_policy,
+)
 from git_wf.engine.branches import Branch, BranchEnd, branch_result, walk_branch
 from git_wf.engine.people import Ask, People, Question, Silence, Waiting
 from git_wf.engine.process import Stalled
@@ -33,7 +41,6 @@ from git_wf.engine.programs import write_trace
 from git_wf.engine.state import Ends, Visit, added_usage
 
 MAX_PARALLEL = 4
-WAIT_ALL, FIRST_SUCCESS = "wait_all", "first_success"
 RESULTS_KEY = "parallel.results"
 
 
@@ -73,9 +80,9 @@ def fan_out(visit: Visit) -> Outcome:
 
 def _fault(visit: Visit, join: str | None) -> Outcome | None:
     """Why no branch can begin."""
-    policy = visit.node.text("join_policy") or WAIT_ALL
-    if policy not in (WAIT_ALL, FIRST_SUCCESS):
-        told = f"join_policy '{policy}' is neither {WAIT_ALL} nor {FIRST_SUCCESS}"
+    policy = join_policy(visit.node)
+    if policy not in JOIN_POLICIES:
+        told = f"join_policy '{policy}' is none of {', '.join(JOIN_POLICIES)}"
         return failed(told, CONFIGURATION)
     if visit.run.dry_run:
         return None
@@ -155,7 +162,7 @@ def _max_parallel(visit: Visit) -> int:
 
 
 def _walk_all(visit: Visit, branches: Sequence[Branch], stop: threading.Event) -> list[BranchEnd]:
-    first_success = visit.node.text("join_policy") == FIRST_SUCCESS
+    first_success = join_policy(visit.node) == FIRST_SUCCESS
 
     def walk(branch: Branch) -> BranchEnd:
         if stop.is_set() or visit.watch.cancel.is_set():

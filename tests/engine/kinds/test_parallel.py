@@ -202,7 +202,7 @@ def test_hooks_of_a_branch_know_it(play, recorder, make_run):
 
 def test_bad_settings(play):
     walked = play(f"{F.replace('component', 'component, join_policy=some')} a b {EDGES}")
-    reason = "join_policy 'some' is neither wait_all nor first_success"
+    reason = "join_policy 'some' is none of wait_all, first_success"
     assert walked.conclusion.failure_reason == reason
 
 
