@@ -11,8 +11,6 @@ import pytest
 
 from git_wf.core.dot import parse, render, resolve_files
 from git_wf.core.graph import Graph
-from git_wf.core.outcome import succeeded
-from git_wf.core.routing import next_step
 from git_wf.core.stylesheet import styled
 from git_wf.core.validate import check
 from git_wf.errors import WorkflowInvalid
@@ -38,9 +36,9 @@ RULES = {
     "agent-fox-dev__attractor__examples__branching.dot":
         "all_conditional_edges goal_gate_has_retry",
     "bjornslib__claude-code-harness__.cobuilder__examples__full-initiative.dot":
-        "all_conditional_edges*3",
+        "all_conditional_edges*3 missing_attribute*2",
     "bjornslib__claude-code-harness__tests__fixtures__test-e2e-pipeline.dot":
-        "all_conditional_edges*2",
+        "all_conditional_edges*2 missing_attribute*3",
     "brynary__attractor__pipelines__factory__implement.dot":
         "all_conditional_edges goal_gate_has_retry unresolved_file_ref*5",
     "brynary__attractor__pipelines__factory__sync.dot":
@@ -171,26 +169,3 @@ def test_which_rules_fire(row: dict[str, str]) -> None:
         rule if count == 1 else f"{rule}*{count}" for rule, count in sorted(fired.items())
     )
     assert told == RULES.get(row["file"], "")
-
-
-def test_how_many_reach_the_exit_when_everything_succeeds() -> None:
-    assert sum(_reaches_exit(read(row)) for row in ACCEPTED_ROWS) == 58
-
-
-def _reaches_exit(graph: Graph) -> bool:
-    """A person takes the first choice, a fan-out is walked along one branch."""
-    if not graph.of_kind("start"):
-        return False
-    node = graph.start
-    for _ in range(200):
-        if node.kind == "exit":
-            return True
-        if node.kind == "human":
-            target: str | None = graph.outgoing(node.id)[0].target
-        else:
-            values = {"outcome": "success"}.get
-            target = next_step(graph, node, succeeded(), values, lambda: 0.0).target
-        if target is None:
-            return False
-        node = graph.nodes[target]
-    return False

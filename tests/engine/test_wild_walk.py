@@ -1,8 +1,8 @@
 """Workflow files of other projects, walked by the engine with a stand-in agent and commands.
 
 The files are no part of this project: they are read from beside it, where they are. Everything
-succeeds and people take the first choice; where a workflow cannot get on like that, one answer a
-node says what its agent or command finds out.
+succeeds, child workflows too, and people take the first choice; where a workflow cannot get on like
+that, one answer a node says what its agent or command finds out.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import json
 import os
 import shlex
 import threading
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from git_wf.core.children import MANAGER_LOOP, Child
 from git_wf.core.graph import Graph
 from git_wf.core.stylesheet import styled
 from git_wf.core.validate import check
 from git_wf.engine.handlers import HANDLED_KINDS
 from git_wf.engine.loop import Conclusion, Run, walk
 from git_wf.engine.people import People
-from tests.core.test_wild_workflows import ACCEPTED_ROWS, INDEX, read
+from tests.core.test_wild_workflows import ACCEPTED_ROWS, INDEX, read, rows
 from tests.engine.conftest import RUN_ID, FakeClock
+from tests.engine.kinds.test_manager import MergingRecorder, Nursery, StandIn
 from tests.engine.kinds.test_parallel import BranchingRecorder
 
 pytestmark = pytest.mark.skipif(
@@ -60,7 +64,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "plan": "PLAN_READY",
     },
 }
-PI_DEV = "siarhei-belavus__attractor-pi-dev__packages__attractor-cli__tests__golden__workflows"
 # File → why its run fails all the same.
 REASONS = {
     # A conditional node comes first: there is nothing yet that it could route by.
@@ -68,20 +71,9 @@ REASONS = {
         "no edge matches from 'pick_task'",
     "citadelgrad__pascals-discrete-attractor__pipelines__build-beads-integration.dot":
         "no edge matches from 'pick_task'",
-    # A word of another dialect.
-    "smartcomputer-ai__forge__examples__03-parallel-triage-and-fanin.dot":
-        "join_policy 'all_success' is neither wait_all nor first_success",
     # Two nodes that lead to each other and nowhere else.
     "wcraigjones__attractor__conformance__02-validation__05-no-path-to-exit__pipeline.dot":
         "node 'a' was visited 5 times: max_node_visits=5 allows no more",
-    # Child workflows that are not among the files here.
-    "fabro-sh__fabro__.fabro__workflows__implement-issue__workflow.fabro":
-        "child workflow 'fabro/workflows/implement-plan/workflow.fabro' was not read",
-    "fabro-sh__fabro__test__docs__tutorials__sub-workflow__sub-workflow.fabro":
-        "child workflow 'implement-and-test.fabro' was not read",
-    f"{PI_DEV}__manager-loop-success.dot":
-        "child workflow 'packages/attractor-cli/tests/golden/workflows/"
-        "manager-loop-success.child.dot' was not read",
 }  # fmt: skip
 
 
@@ -110,6 +102,10 @@ def stand_in(graph: Graph, answers: dict[str, Any]) -> Graph:
     return graph
 
 
+class Place(BranchingRecorder, MergingRecorder):
+    """Where branches and children of a run are recorded."""
+
+
 def walk_graph(graph: Graph, answers: dict[str, Any], place: Path) -> Conclusion:
     program = place / "stand-in"
     program.write_text(STAND_IN)
@@ -120,26 +116,59 @@ def walk_graph(graph: Graph, answers: dict[str, Any], place: Path) -> Conclusion
         (said / node).write_text(answer if isinstance(answer, str) else json.dumps(answer))
     config = {"agents": {"stand-in": {"command": [os.fspath(program)]}}}
     env = {**os.environ, "ANSWERS": os.fspath(said)}
-    run = Run(RUN_ID, stand_in(graph, answers), config=config, env=env)
+    children = {node.id: Child(graph, node.id) for node in graph.of_kind(MANAGER_LOOP)}
+    run = Run(RUN_ID, stand_in(graph, answers), config=config, env=env, children=children)
     return walk(
-        run, None, BranchingRecorder(place / "run"), lambda event: None, FakeClock(),
+        run, None, Place(place / "run"), lambda event: None, FakeClock(),
         people=People(auto_approve=True), cancel=threading.Event(), draw=lambda: 0.5,
+        children=Nursery(StandIn()),
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def without_answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Conclusion]:
+    """How the walk of a file ends when everything succeeds; each is walked once."""
+
+    @cache
+    def walked(file: str) -> Conclusion:
+        return walk_graph(graph_of(file), {}, tmp_path_factory.mktemp("walk"))
+
+    return walked
+
+
+def graph_of(file: str) -> Graph:
+    return styled(read(next(row for row in ACCEPTED_ROWS if row["file"] == file)))
+
+
 @pytest.mark.parametrize("file", WALKED)
-def test_it_reaches_the_exit_or_ends_with_the_reason(file: str, tmp_path: Path) -> None:
-    row = next(row for row in ACCEPTED_ROWS if row["file"] == file)
-    conclusion = walk_graph(styled(read(row)), ANSWERS.get(file, {}), tmp_path)
+def test_it_reaches_the_exit_or_ends_with_the_reason(
+    file: str, tmp_path: Path, without_answers: Callable[[str], Conclusion]
+) -> None:
+    if file in ANSWERS:
+        conclusion = walk_graph(graph_of(file), ANSWERS[file], tmp_path)
+    else:
+        conclusion = without_answers(file)
     reason = REASONS.get(file, "")
     status = "fail" if reason else "success"
     assert (conclusion.status, conclusion.failure_reason) == (status, reason)
 
 
 @pytest.mark.parametrize("file", [*ANSWERS, *REASONS])
-def test_each_answer_and_reason_is_needed(file: str, tmp_path: Path) -> None:
-    row = next(row for row in ACCEPTED_ROWS if row["file"] == file)
-    assert walk_graph(styled(read(row)), {}, tmp_path).status == "fail"
+def test_each_answer_and_reason_is_needed(
+    file: str, without_answers: Callable[[str], Conclusion]
+) -> None:
+    assert without_answers(file).status == "fail"
+
+
+def test_how_many_reach_the_exit_when_everything_succeeds(
+    without_answers: Callable[[str], Conclusion],
+) -> None:
+    """Of all files: those that are no valid workflows too, as far as they have a start."""
+    with_start = [file for file, graph in GRAPHS.items() if graph.of_kind("start")]
+    reached = [file for file in with_start if without_answers(file).status == "success"]
+    assert (len(reached), len(rows())) == (58, 71)
+    failed = {*VALID} - {*reached}
+    assert failed == {*ANSWERS, *REASONS}
 
 
 def test_which_files_are_walked() -> None:
