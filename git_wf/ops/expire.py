@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from git_wf.core.clock import milliseconds, rfc3339
-from git_wf.core.names import ulid_milliseconds
+from git_wf.core.names import RefName, RunId, ulid_milliseconds
 from git_wf.errors import Conflict, GitFailed
 from git_wf.ops.project import Project
 from git_wf.store.files import write_atomic
@@ -20,21 +20,26 @@ _PAUSE = timedelta(days=1)
 def expired_refs(project: Project, known: RunIndex, moment: datetime) -> list[RefUpdate]:
     """Kept tips that are older than `wf.undoExpire`.
 
-    And what was rescued from worktrees of runs that are gone, and of which nothing is kept.
+    And what was rescued from worktrees of runs that are gone, once the last of their tips goes.
     """
     expire = project.settings.undo_expire
     if expire is None:
         return []
     oldest = milliseconds(moment) - expire * 1000
-    left = {kept.run for kept in known.kept.values() if ulid_milliseconds(kept.operation) >= oldest}
-    gone = [ref for ref, kept in known.kept.items() if ulid_milliseconds(kept.operation) < oldest]
+    gone: list[RefName] = []
+    ending: set[RunId] = set()
+    left: set[RunId] = set(known)
+    for ref, kept in known.kept.items():
+        if ulid_milliseconds(kept.operation) < oldest:
+            gone.append(ref)
+            ending.add(kept.run)
+        else:
+            left.add(kept.run)
     names = project.settings.names
-    rescued = list_refs(project.repo, names.rescue_root)
+    rescued = list_refs(project.repo, names.rescue_root) if ending - left else {}
     for ref in rescued:
         told = names.rescued_run(ref)
-        if told is None or ulid_milliseconds(told[1]) >= oldest:
-            continue
-        if told[0] not in known and told[0] not in left:
+        if told is not None and told[0] in ending - left:
             gone.append(ref)
     return [RefUpdate(ref, None, known.tip(ref) or rescued.get(ref)) for ref in gone]
 

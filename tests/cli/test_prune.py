@@ -127,6 +127,8 @@ def test_what_expires(loop: LoopRun) -> None:
     rescues = {run: f"refs/wf/rescue/{run}/{run_id(1)}" for run in (loop.run, run_id(2))}
     for ref in rescues.values():
         git("update-ref", ref, tip, cwd=loop.repo)
+    in_place = f"refs/wf/rescue/{run_id(7)}/{run_id(1)}"  # such a run has no refs
+    git("update-ref", in_place, tip, cwd=loop.repo)
     loop.wf.ok("rm", run_id(2))
     kept = sorted(ref_list(loop.repo, "refs/wf/old"))
     loop.wf.clock.advance(89 * DAY)
@@ -136,7 +138,10 @@ def test_what_expires(loop: LoopRun) -> None:
     assert sorted(result.out.splitlines()) == sorted(
         f"expired: {ref}" for ref in [*kept, rescues[run_id(2)]]
     )
-    assert ref_list(loop.repo, "refs/wf/old", "refs/wf/rescue") == {rescues[loop.run]: tip}
+    assert ref_list(loop.repo, "refs/wf/old", "refs/wf/rescue") == {
+        rescues[loop.run]: tip,
+        in_place: tip,
+    }
     told = f"error: no run matches '{run_id(2)}'\nhint: git wf runs lists them\n"
     loop.wf.fails(128, ["undo", run_id(2)], told)
 
