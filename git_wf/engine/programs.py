@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,6 +35,19 @@ def status_path(visit: Visit) -> Path:
     return visit.scratch / "status.json"
 
 
+def fresh_file(visit: Visit, name: str) -> Path:
+    """A path in the visit's scratch directory with nothing at it, whatever a node left there."""
+    if visit.scratch.is_symlink() or not visit.scratch.is_dir():
+        visit.scratch.unlink(missing_ok=True)
+        visit.scratch.mkdir(0o700, parents=True)
+    path = visit.scratch / name
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    return path
+
+
 def run_node_program(
     visit: Visit,
     argv: list[str],
@@ -48,9 +62,8 @@ def run_node_program(
 
     Raises what `run_program` raises.
     """
-    status = status_path(visit)
-    status.unlink(missing_ok=True)
-    context = visit.scratch / "context.json"
+    status = fresh_file(visit, status_path(visit).name)
+    context = fresh_file(visit, "context.json")
     values = json.dumps(visit.values, ensure_ascii=False, sort_keys=True)
     context.write_bytes(values.encode("utf-8", "replace"))
     ended = run_program(
@@ -86,9 +99,9 @@ def run_node_program(
 def start_failure(argv: list[str], err: OSError) -> Failure:
     """Why a program did not start: a transient lack of means, else a fault in the set-up."""
     kind = TRANSIENT if isinstance(err, BlockingIOError) else CONFIGURATION
-    # Python names the directory where that is what there is not.
-    place = f" in '{err.filename}'" if err.filename not in (None, argv[0]) else ""
-    return Failure(f"run '{argv[0]}'{place}: {err.strerror or err}", kind)
+    # Python names the worktree where that is what there is not.
+    place = f" '{err.filename}':" if err.filename not in (None, argv[0]) else ""
+    return Failure(f"run '{argv[0]}':{place} {err.strerror or err}", kind)
 
 
 def end_failure(ended: Ended, timeout: float | None) -> Failure | None:

@@ -25,6 +25,7 @@ GITLINK_MODE = "160000"
 _TRIES = 3
 _AT_ONCE = 10_000  # objects that `read_many` asks one process for
 _REMEMBERED = 16  # commits
+PROMISED = "this is a partial clone: what is missing comes from its remote"
 CHUNK = 1 << 20  # bytes that are held at a time of an object that is streamed
 
 
@@ -284,7 +285,8 @@ class ObjectReader:
             raise StateUnreadable(f"object '{expression}' is ambiguous")
         if words[-1] != "missing":
             self._stop()
-            raise StateUnreadable(f"object '{expression}' cannot be read")
+            hints = [PROMISED] if self.repo.is_partial() else []
+            raise StateUnreadable(f"object '{expression}' cannot be read", hint=hints)
         return None
 
     def _header(self, request: bytes) -> bytes:

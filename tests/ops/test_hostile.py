@@ -99,6 +99,13 @@ HARMS = {
     "sparse": Harm("git sparse-checkout set --no-cone nothing", readme="again", touches={"config"}),
     "collects": Harm("git gc -q --prune=now; git repack -adfq; git worktree prune"),
     "stashes": Harm("echo x >>README; git stash -q", touches={"stash", "refs"}),
+    "removes_scratch": Harm('rm -r "$(dirname "$GIT_WF_CONTEXT")"'),
+    "blocks_scratch": Harm('d="$(dirname "$GIT_WF_CONTEXT")"; rm -r "$d"; echo x >"$d"'),
+    "scratch_directories": Harm("rm $GIT_WF_CONTEXT; mkdir $GIT_WF_CONTEXT $GIT_WF_STATUS"),
+    "scratch_pipes": Harm("rm $GIT_WF_CONTEXT; mkfifo $GIT_WF_CONTEXT $GIT_WF_STATUS"),
+    "scratch_links": Harm(
+        "for f in CONTEXT STATUS; do eval f=\\$GIT_WF_$f; rm -f $f; ln -s $TMP/victim $f; done"
+    ),
 }  # fmt: skip
 NODES = """
     before [script="echo before >before; echo more >>README"]
@@ -125,6 +132,7 @@ def test_a_node_that(
     """Its work is recorded, the nodes after it are not hindered, and nothing is lost."""
     harm = HARMS[name]
     monkeypatch.setenv("TMP", os.fspath(tmp_path))
+    (tmp_path / "victim").write_text("{}")
     workflow = write_workflow(tmp_path / "w.dot", NODES.format(script=quoted(harm.script)))
     odd = soil(Odd(repo))
     state = users_state(repo)
@@ -148,6 +156,7 @@ def test_a_node_that(
     judge(wf.ok("resume", run), run)
     after = users_state(repo)
     assert {key for key in state if state[key] != after[key]} == harm.touches
+    assert (tmp_path / "victim").read_text() == "{}"
 
 
 GONE = {
@@ -175,7 +184,7 @@ def test_a_worktree_that_is_gone(wf: Program, repo: Path, tmp_path: Path, how: s
         assert [line.startswith(begin) for line in notices] == [True, True, False]
         assert notices[2] == "2 checkpoints could not be recorded"
         (failed,) = (line for line in result.err.splitlines() if line.startswith("  after@1"))
-        assert failed.startswith(f"  after@1 fail 0ms: run 'sh' in '{gone}")
+        assert failed.startswith(f"  after@1 fail 0ms: run 'sh': '{gone}")
         wf.ok("rewind", run, "before")
         assert notices_of(wf.ok("resume", run)) == []
         assert tree(repo, run) == {"README", "before", "after"}

@@ -623,6 +623,30 @@ def test_a_promisor_that_is_gone_and_needed(wf: Program, place: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("filtered", ["blob:none", "tree:0"])
+def test_runs_in_a_partial_clone(wf: Program, place: Path, filtered: str) -> None:
+    """What is missing is fetched where that can be; else it is said what is missing and why."""
+    source = origin(place)
+    script = 'a [script="echo 1 >a"] b [script="mv a c"] start -> a -> b -> exit'
+    run = wf.ok("run", write_workflow(place / "w.dot", script), cwd=source).out.strip()
+    path = clone(source, f"--filter={filtered}", "--no-checkout")
+    refs = ["+refs/heads/wf/*:refs/heads/wf/*", "+refs/wf/*:refs/wf/*"]
+    git("fetch", "-q", "origin", *refs, cwd=path)
+    source.rename(place / "away")
+    tree = git("rev-parse", f"refs/wf/meta/{run}^{{tree}}", cwd=place / "away")
+    record = git("rev-parse", f"refs/wf/meta/{run}:run.json", cwd=place / "away")
+    missing = {"blob:none": record, "tree:0": tree}[filtered]
+    for words in (["log"], ["show", "b"], ["rewind", "a"], ["fork", "a"], ["resume"]):
+        told = f"fatal: object '{missing}' cannot be read\n"
+        hint = "hint: this is a partial clone: what is missing comes from its remote\n"
+        wf.fails(128, words, told + hint, cwd=path)
+    (place / "away").rename(source)
+    assert len(wf.ok("log", "--json", cwd=path).json["checkpoints"]) == 2
+    wf.ok("rewind", "a", cwd=path)
+    wf.ok("resume", cwd=path)
+    assert timeline(Odd(path), run) == [("a", 1, "success"), ("b", 1, "success")]
+
+
 def test_a_smudge_filter_that_fails(wf: Program, place: Path) -> None:
     path = with_lfs(place)
     base = git("rev-parse", "HEAD", cwd=path)

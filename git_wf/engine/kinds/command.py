@@ -24,6 +24,7 @@ from git_wf.engine.process import Ended
 from git_wf.engine.programs import (
     elapsed_ms,
     end_failure,
+    fresh_file,
     output_updates,
     run_node_program,
     start_failure,
@@ -78,7 +79,7 @@ def _argv(language: str, script: str, visit: Visit) -> list[str]:
         program = [part.strip() for part in named.groups() if part]
     elif len(data) <= ARGUMENT_LIMIT:
         return [*program, "-c", script]
-    path = visit.scratch / "script"
+    path = fresh_file(visit, "script")
     path.write_bytes(data)
     return [*program, str(path)]
 
