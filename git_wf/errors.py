@@ -6,10 +6,10 @@ Who must act decides the class. A workflow that ends in failure is not an except
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in `typing`, which takes as long to import as Python to start
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from git_wf.core.graph import Diagnostic
 
 EXIT_OK = 0

@@ -9,13 +9,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
 
 from git_wf import __version__
 from git_wf.errors import EXIT_FATAL, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, WfError
 
+TYPE_CHECKING = False  # as in `typing`, which takes as long to import as Python to start
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
     import click
 
     from git_wf.ops.host import Host

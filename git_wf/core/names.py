@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NewType
-from urllib.parse import quote
 
 RunId = NewType("RunId", str)
 Oid = NewType("Oid", str)
@@ -88,6 +87,8 @@ def trace_name(node: str, visit: int) -> str:
 
 def safe_component(text: str) -> str:
     """A free text as one component of a path or ref, percent-encoded injectively."""
+    from urllib.parse import quote  # what it imports takes as long as Python itself
+
     encoded = quote(text, safe="").replace(".", "%2E").replace("~", "%7E")
     return encoded or "%"
 

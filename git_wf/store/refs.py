@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -147,6 +146,8 @@ class Transaction:
         if self._process is not None and (old or self._process.poll() is not None):
             self._end()
         if self._process is None:
+            import tempfile  # readers do without what it imports
+
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (`_end` closes it)
             self._started = time.monotonic()
             self._process = subprocess.Popen(
