@@ -154,5 +154,12 @@ def _goal(goal: str | None, goal_file: Path | None) -> str | None:
         return goal
     try:
         return goal_file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as err:
-        raise UserError(f"cannot read goal file '{goal_file}'") from err
+    except UnicodeDecodeError as err:
+        told = f"goal file '{goal_file}' is not UTF-8 at byte {err.start}"
+        raise UserError(told, hint="save it as UTF-8") from err
+    except OSError as err:
+        why = f": {err.strerror}" if err.strerror else ""
+        raise UserError(
+            f"cannot read goal file '{goal_file}'{why[:3].lower()}{why[3:]}",
+            hint="--goal TEXT gives the goal itself",
+        ) from err

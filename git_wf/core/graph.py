@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 from git_wf.core.values import (
+    LONGEST,
     Duration,
     Value,
     read_duration,
@@ -129,7 +130,7 @@ class _Attributed:
         if isinstance(value, Duration):
             return value.seconds
         number = self.number(key)
-        return default if number is None or number < 0 else float(number)
+        return default if number is None or not 0 <= number <= LONGEST else float(number)
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
+from git_wf.core.config_types import choices_of, fields_of, find_nul, find_type_fault
 from git_wf.core.templates import names
-from git_wf.core.values import read_duration
+from git_wf.core.values import DURATION_HINT, read_duration
 from git_wf.errors import UserError
 
 RUN_CONFIG_VERSION = 1
+OWN_VARIABLES = "GIT_WF_"
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -84,7 +86,7 @@ class RunConfig(_Table):
     workflow: WorkflowTable = msgspec.field(default_factory=WorkflowTable)
     run: RunTable = msgspec.field(default_factory=RunTable)
     checkpoint: CheckpointTable = msgspec.field(default_factory=CheckpointTable)
-    agents: dict[str, str | Agent] = {}
+    agents: dict[str, Agent | str] = {}
 
 
 def read_run_config(data: Mapping[str, Any], origin: str) -> RunConfig:
@@ -99,14 +101,14 @@ def read_run_config(data: Mapping[str, Any], origin: str) -> RunConfig:
             f"{origin}: unknown key '{path}{key}'",
             hint=f"did you mean '{path}{near[0]}'?" if near else _known_hint(path, known),
         )
-    data = with_checkpoint_table(data)
-    try:
-        config = msgspec.convert(data, RunConfig)
-    except msgspec.ValidationError as err:
-        told, _, place = str(err).partition(" - at ")
-        where = place.strip("`").removeprefix("$").removeprefix(".")
-        told = told[:1].lower() + told[1:].replace("`", "'")
-        raise UserError(f"{origin}: '{where}': {told}" if where else f"{origin}: {told}") from err
+    where = find_nul(data)
+    if where is not None:
+        told = f"{origin}: '{where}' has a NUL byte"
+        raise UserError(told, hint="write it without: no program could be given one")
+    fault = find_type_fault(data, RunConfig)
+    if fault is not None:
+        raise UserError(f"{origin}: {fault.message}", hint=fault.hint)
+    config = msgspec.convert(with_checkpoint_table(data), RunConfig)
     _check_values(config, origin)
     return config
 
@@ -160,15 +162,14 @@ def _known_hint(path: str, known: list[str]) -> str:
 
 def _unknown_keys(data: Any, kind: Any, path: str) -> Iterator[tuple[str, str, list[str]]]:
     """The path, key and known neighbours of each key that the type does not have."""
-    kinds = get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
-    for one in kinds:
-        if isinstance(data, Mapping) and isinstance(one, type) and issubclass(one, msgspec.Struct):
-            fields = {field.encode_name: field.type for field in msgspec.structs.fields(one)}
+    for one in choices_of(kind):
+        fields = fields_of(one)
+        if isinstance(data, Mapping) and fields is not None:
             for key, value in data.items():
                 if key not in fields:
                     yield path, str(key), list(fields)
                 else:
-                    yield from _unknown_keys(value, fields[key], f"{path}{key}.")
+                    yield from _unknown_keys(value, fields[key].type, f"{path}{key}.")
         elif isinstance(data, Mapping) and get_origin(one) is dict:
             for key, value in data.items():
                 yield from _unknown_keys(value, get_args(one)[1], f"{path}{key}.")
@@ -178,42 +179,47 @@ def _unknown_keys(data: Any, kind: Any, path: str) -> Iterator[tuple[str, str, l
                 yield from _unknown_keys(value, get_args(one)[0], inside)
 
 
-_UNIONS = (Union, type(int | str))
-
-
 def _check_values(config: RunConfig, origin: str) -> None:
     if config.version != RUN_CONFIG_VERSION:
         told = f"{origin}: '_version' {config.version} is not known"
-        raise UserError(told, hint="upgrade git-wf")
+        raise UserError(
+            told, hint=f"upgrade git-wf; this one knows _version = {RUN_CONFIG_VERSION}"
+        )
     if config.checkpoint.syntax not in ("gitignore", "glob"):
         raise UserError(
             f"{origin}: 'checkpoint.syntax': '{config.checkpoint.syntax}' is neither "
-            "'gitignore' nor 'glob'"
+            "'gitignore' nor 'glob'",
+            hint='leave it out for gitignore\'s rules, or write syntax = "glob"',
         )
-    _check_programs(config.run, origin)
+    _check_steps(config.run.prepare, origin)
+    _check_environment(config.run, origin)
     for name, agent in config.agents.items():
-        if isinstance(agent, str):
-            if name != "default":
-                raise UserError(
-                    f"{origin}: unknown key 'agents.{name}'",
-                    hint=f'a backend is a table: [agents.{name}] command = ["…"]',
-                )
-        elif not agent.command:
-            raise UserError(f"{origin}: 'agents.{name}.command' is empty")
-        elif agent.prompt != "stdin" or agent.output not in ("text", "json"):
+        _check_agent(name, agent, origin)
+
+
+def _check_steps(prepare: PrepareTable, origin: str) -> None:
+    for number, step in enumerate(prepare.steps):
+        path = f"{origin}: 'run.prepare.steps[{number}]"
+        if not step.script.strip():
+            raise UserError(f"{path}.script' is empty", hint='script = "make deps"')
+        if step.timeout is not None and read_duration(step.timeout) is None:
             raise UserError(
-                f"{origin}: 'agents.{name}': prompt is 'stdin', output is 'text' or 'json'"
+                f"{path}.timeout': '{step.timeout}' is not a duration", hint=DURATION_HINT
             )
 
 
-def _check_programs(run: RunTable, origin: str) -> None:
-    for number, step in enumerate(run.prepare.steps):
-        path = f"{origin}: 'run.prepare.steps[{number}]"
-        if not step.script.strip():
-            raise UserError(f"{path}.script' is empty")
-        if step.timeout is not None and read_duration(step.timeout) is None:
-            raise UserError(f"{path}.timeout': '{step.timeout}' is not a duration")
+def _check_environment(run: RunTable, origin: str) -> None:
     for name, entry in run.env.items():
+        if not name or "=" in name:
+            raise UserError(
+                f"{origin}: 'run.env': '{name}' is no name of a variable",
+                hint='one line a variable: NAME = "value"',
+            )
+        if name.startswith(OWN_VARIABLES):
+            raise UserError(
+                f"{origin}: 'run.env.{name}' is a variable of git-wf's own",
+                hint=f"another name: '{OWN_VARIABLES}…' is what git-wf tells programs",
+            )
         if isinstance(entry, str) or not entry.secret:
             continue
         if not any(one.first == "env" for one in names(entry.from_)):
@@ -222,3 +228,26 @@ def _check_programs(run: RunTable, origin: str) -> None:
                 hint=f'{name} = {{ from = "{{{{ env.{name} }}}}", secret = true }} reads it from '
                 "the environment",
             )
+
+
+def _check_agent(name: str, agent: Agent | str, origin: str) -> None:
+    path = f"agents.{name}"
+    if isinstance(agent, str):
+        if name != "default":
+            raise UserError(
+                f"{origin}: unknown key '{path}'",
+                hint=f'a backend is a table: [{path}] command = ["…"]',
+            )
+        return
+    if not agent.command or not agent.command[0].strip():
+        raise UserError(f"{origin}: '{path}.command' is empty", hint='command = ["…"]')
+    if agent.prompt != "stdin":
+        raise UserError(
+            f"{origin}: '{path}.prompt': '{agent.prompt}' is not 'stdin'",
+            hint="leave it out: a program gets its prompt on stdin",
+        )
+    if agent.output not in ("text", "json"):
+        raise UserError(
+            f"{origin}: '{path}.output': '{agent.output}' is neither 'text' nor 'json'",
+            hint='output = "json" for one JSON object, or one a line; else leave it out',
+        )

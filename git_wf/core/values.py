@@ -10,6 +10,8 @@ import math
 import re
 from dataclasses import dataclass
 
+LONGEST = 100 * 365 * 86400.0  # seconds of a duration: what clocks and dates can count
+DURATION_HINT = 'timeout = "30s", or ms, m, h, d'
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -38,12 +40,12 @@ Value = str | int | float | bool | Duration
 
 
 def read_duration(text: str) -> Duration | None:
-    """`250ms`, `30s`, `15m`, `2h`, `1d`; None where `text` is none of that."""
+    """`250ms`, `30s`, `15m`, `2h`, `1d`; None where `text` is none of that, or beyond `LONGEST`."""
     matched = _DURATION.fullmatch(text)
     if matched is None:
         return None
     seconds = float(matched[1]) * UNITS[matched[2]]
-    return Duration(seconds, text) if math.isfinite(seconds) else None
+    return Duration(seconds, text) if seconds <= LONGEST else None
 
 
 def read_number(text: str) -> int | float | None:

@@ -33,9 +33,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from git_wf.core.context import Redaction, decode_output
-from git_wf.core.values import read_duration
+from git_wf.core.values import DURATION_HINT, read_duration
 from git_wf.engine.events import Announcer
 from git_wf.engine.process import Interrupted, Program, Stalled, Watch, run_program
 from git_wf.engine.recorder import Recorder
@@ -93,27 +94,67 @@ def _read_hook(table: Mapping[str, Any], path: str) -> Hook:
         raise UserError(f"'{path}.event': unknown event '{event}'", hint=", ".join(EVENTS))
     ways = [key for key in ("script", "command", "http") if table.get(key)]
     if len(ways) != 1:
-        raise UserError(f"'{path}': one of script, command and http is needed")
-    try:
-        matcher = re.compile(table["matcher"]) if table.get("matcher") else None
-    except re.error as err:
-        raise UserError(f"'{path}.matcher': bad expression: {err}") from err
-    timeout = DEFAULT_TIMEOUT
-    if table.get("timeout"):
-        duration = read_duration(str(table["timeout"]))
-        if duration is None:
-            raise UserError(f"'{path}.timeout': '{table['timeout']}' is not a duration")
-        timeout = duration.seconds
+        raise UserError(
+            f"'{path}': one of script, command and http is needed",
+            hint='script = "./check.sh", or command = ["…"], or http = "https://…"',
+        )
     script, command = table.get("script"), table.get("command")
+    if command and not command[0]:
+        raise UserError(f"'{path}.command' names no program", hint='command = ["…"]')
     return Hook(
         name=str(table.get("id") or path),
         event=str(event),
-        matcher=matcher,
+        matcher=_read_matcher(table.get("matcher"), path),
         argv=("sh", "-c", script) if script else tuple(command or ()),
-        http=str(table.get("http") or ""),
+        http=_read_address(table.get("http"), path),
         blocking=bool(table.get("blocking")),
-        timeout=timeout,
+        timeout=_read_timeout(table.get("timeout"), path),
     )
+
+
+def _read_matcher(text: str | None, path: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except (re.error, OverflowError) as err:
+        raise UserError(
+            f"'{path}.matcher': bad expression: {err}",
+            hint="a regular expression as Python reads it, such as ^build$",
+        ) from err
+
+
+def _read_timeout(text: str | None, path: str) -> float:
+    if not text:
+        return DEFAULT_TIMEOUT
+    duration = read_duration(text)
+    if duration is None:
+        raise UserError(f"'{path}.timeout': '{text}' is not a duration", hint=DURATION_HINT)
+    return duration.seconds
+
+
+def _read_address(text: str | None, path: str) -> str:
+    fault = _address_fault(text) if text else ""
+    if fault:
+        raise UserError(
+            f"'{path}.http': bad address '{text}': {fault}",
+            hint='http = "https://example.org/path"',
+        )
+    return text or ""
+
+
+def _address_fault(text: str) -> str:
+    """Why nothing could be posted to an address, or nothing."""
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        return "a blank, or what is no ASCII, stands as %XX in it"
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as err:
+        return str(err)[:1].lower() + str(err)[1:]
+    if parts.scheme not in ("http", "https"):
+        return "it begins with neither http:// nor https://"
+    if not parts.hostname or port == 0:
+        return "it names no host" if not parts.hostname else "nobody listens at port 0"
+    return "it names a user" if "@" in parts.netloc else ""
 
 
 def open_hooks(
@@ -262,8 +303,6 @@ def _post(hook: Hook, body: bytes) -> Decision:
     import urllib.error
     import urllib.request
 
-    if not hook.http.startswith(("http://", "https://")):
-        return Decision("block", f"not an http address: '{hook.http}'")
     request = urllib.request.Request(
         hook.http, data=body, headers={"Content-Type": "application/json"}, method="POST"
     )
@@ -273,7 +312,7 @@ def _post(hook: Hook, body: bytes) -> Decision:
     except urllib.error.HTTPError as err:
         err.close()
         return Decision("block", f"post to '{hook.http}': status {err.code}")
-    except (OSError, http.client.HTTPException) as err:
+    except (OSError, ValueError, http.client.HTTPException) as err:
         return Decision("block", f"post to '{hook.http}': {getattr(err, 'reason', err)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from git_wf.engine.plugins import installed_kinds
 from git_wf.errors import UserError, WorkflowInvalid
 from git_wf.ops.child_files import ChildReader, file_reader
 
+TOML_HINT = 'a line is key = "text", key = 1 or key = ["a", "b"], or begins a [table]'
 PROJECT_FILE = Path(".wf", "project.toml")
 
 
@@ -70,12 +72,11 @@ def load_workflow(
     if path.suffix == ".toml":
         run_toml = read_file(path)
         own = read_toml(run_toml, str(path))
-        read_run_config(own, str(path))
+        _read_config(own, str(path))
         tables = merge_tables(tables, with_checkpoint_table(own))
         graph_path = _graph_path(path, tables)
     origin = str(path) if run_toml else str(PROJECT_FILE)
-    config = read_run_config(tables, origin)
-    _check_hooks(to_tables(config), origin)
+    config = _read_config(tables, origin)
     text = _decoded(read_file(graph_path), graph_path)
     graph = _parsed(text, graph_path)
     diagnostics: list[Diagnostic] = []
@@ -95,11 +96,14 @@ def load_workflow(
     return Workflow(graph_path, text, graph, config, tables, run_toml, told, children)
 
 
-def _check_hooks(tables: Mapping[str, Any], origin: str) -> None:
+def _read_config(tables: Mapping[str, Any], origin: str) -> RunConfig:
+    """What is wrong in a file is told of that file, before it is laid over another."""
+    config = read_run_config(tables, origin)
     try:
-        read_hooks(tables)
+        read_hooks(to_tables(config))
     except UserError as err:
         raise UserError(f"{origin}: {err.message}", hint=err.hints) from err
+    return config
 
 
 def _other_kinds(graph: Graph) -> Collection[str]:
@@ -112,7 +116,7 @@ def read_project_tables(top: Path | None) -> dict[str, Any]:
     if top is None or not (top / PROJECT_FILE).is_file():
         return {}
     tables = read_toml(read_file(top / PROJECT_FILE), str(PROJECT_FILE))
-    read_run_config(tables, str(PROJECT_FILE))
+    _read_config(tables, str(PROJECT_FILE))
     return tables
 
 
@@ -121,9 +125,10 @@ def read_toml(data: bytes, origin: str) -> dict[str, Any]:
     try:
         return tomli.loads(data.decode("utf-8"))
     except UnicodeDecodeError as err:
-        raise UserError(f"{origin}: not UTF-8 at byte {err.start}") from err
+        told = f"{origin}: not UTF-8 at byte {err.start}"
+        raise UserError(told, hint="save it as UTF-8") from err
     except tomli.TOMLDecodeError as err:
-        raise UserError(f"{origin}: {_told(err)}") from err
+        raise UserError(f"{origin}: {_told(err)}", hint=TOML_HINT) from err
 
 
 def _told(err: tomli.TOMLDecodeError) -> str:
@@ -144,13 +149,24 @@ def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as err:
-        raise UserError(f"no file '{path}'") from err
+        raise UserError(f"no file '{path}'", hint=_near_files(path)) from err
     except IsADirectoryError as err:
         raise UserError(
             f"'{path}' is a directory", hint="name the workflow file or the run.toml in it"
         ) from err
     except OSError as err:
-        raise UserError(f"cannot read '{path}': {err.strerror}") from err
+        raise UserError(f"cannot read '{path}': {err.strerror}", hint=f"ls -l {path}") from err
+
+
+def _near_files(path: Path) -> str:
+    """What may have been meant by the path of a file that is not there."""
+    place = path.parent
+    try:
+        names = [one.name for one in place.iterdir() if one.is_file()]
+    except OSError:
+        return f"there is no directory '{place}'"
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
+    return f"did you mean '{place / near[0]}'?" if near else f"ls {place} lists what is there"
 
 
 def _parsed(text: str, path: Path) -> Graph:

@@ -19,6 +19,7 @@ from tests.program import Program, run_id, write_workflow
 from tests.tree import ROOT
 
 TWO = 'a [script="cat ready >a"] b [script="echo b >b"] start -> a -> b -> exit'
+NUL_HINT = "write it without: no program could be given one"
 Configure = Callable[..., Path]
 
 
@@ -113,11 +114,12 @@ def test_steps_of_a_run_in_place(wf: Program, repo: Path, steps: Path) -> None:
     [
         (
             '[[run.prepare.steps]]\nscript = " "',
-            "'run.prepare.steps[0].script' is empty",
+            "'run.prepare.steps[0].script' is empty\nhint: script = \"make deps\"",
         ),
         (
             '[[run.prepare.steps]]\nscript = "true"\ntimeout = "soon"',
-            "'run.prepare.steps[0].timeout': 'soon' is not a duration",
+            "'run.prepare.steps[0].timeout': 'soon' is not a duration\n"
+            'hint: timeout = "30s", or ms, m, h, d',
         ),
         (
             '[[run.hooks]]\nevent = "stage_begin"\nscript = "true"',
@@ -127,15 +129,43 @@ def test_steps_of_a_run_in_place(wf: Program, repo: Path, steps: Path) -> None:
         (
             '[[run.hooks]]\nevent = "stage_start"\nmatcher = "a("\nscript = "true"',
             "'run.hooks[0].matcher': bad expression: missing ), unterminated subpattern at "
-            "position 1",
+            "position 1\nhint: a regular expression as Python reads it, such as ^build$",
         ),
         (
             '[[run.hooks]]\nevent = "stage_start"\nscript = "true"\nhttp = "http://localhost"',
-            "'run.hooks[0]': one of script, command and http is needed",
+            "'run.hooks[0]': one of script, command and http is needed\n"
+            'hint: script = "./check.sh", or command = ["…"], or http = "https://…"',
         ),
         (
             '[[run.hooks]]\nevent = "stage_start"\nscript = "true"\ntimeout = "x"',
-            "'run.hooks[0].timeout': 'x' is not a duration",
+            "'run.hooks[0].timeout': 'x' is not a duration\n"
+            'hint: timeout = "30s", or ms, m, h, d',
+        ),
+        (
+            '[[run.hooks]]\nevent = "stage_start"\nhttp = "http://[::1"',
+            "'run.hooks[0].http': bad address 'http://[::1': invalid IPv6 URL\n"
+            'hint: http = "https://example.org/path"',
+        ),
+        (
+            "[run.env]\n'A=B' = 'c'",
+            "'run.env': 'A=B' is no name of a variable\n"
+            'hint: one line a variable: NAME = "value"',
+        ),
+        (
+            '[run.env]\nA = "x\\u0000y"',
+            f"'run.env.A' has a NUL byte\nhint: {NUL_HINT}",
+        ),
+        (
+            '[[run.prepare.steps]]\nscript = "true \\u0000 y"',
+            f"'run.prepare.steps[0].script' has a NUL byte\nhint: {NUL_HINT}",
+        ),
+        (
+            '[agents.x]\ncommand = ["true", "\\u0000"]',
+            f"'agents.x.command[1]' has a NUL byte\nhint: {NUL_HINT}",
+        ),
+        (
+            "[run.env]\nA = 3",
+            "'run.env.A': a string or a table is needed, not a number\nhint: A = \"3\"",
         ),
         (
             '[[run.hooks]]\nevnt = "stage_start"',
@@ -155,6 +185,7 @@ def test_what_is_wrong_is_told_before_anything_is_made(
     with untouched(repo):
         wf.fails(128, ["run", str(path)], f"error: {path}: {told}\n")
         result = wf("validate", path, "--json")
+    assert list((Path(os.environ["XDG_STATE_HOME"])).rglob("*")) == []
     (found,) = result.json["files"][0]["diagnostics"]
     assert (result.status, found["rule"], found["severity"]) == (1, "run_config", "error")
     assert found["message"] == told.partition("\n")[0]

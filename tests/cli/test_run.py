@@ -128,7 +128,17 @@ def test_a_workflow_that_does_not_parse(wf: Program, repo: Path, tmp_path: Path)
 def test_a_file_that_is_not_there(wf: Program, repo: Path, tmp_path: Path) -> None:
     write_workflow(tmp_path / "w.dot", 'a [prompt="@p.md"] start -> a -> exit')
     with untouched(repo):
-        wf.fails(128, ["run", "no.dot"], "error: no file 'no.dot'\n")
+        wf.fails(
+            128, ["run", "no.dot"], "error: no file 'no.dot'\nhint: ls . lists what is there\n"
+        )
+        wf.fails(
+            128, ["run", "no/no.dot"],
+            "error: no file 'no/no.dot'\nhint: there is no directory 'no'\n",
+        )  # fmt: skip
+        wf.fails(
+            128, ["run", str(tmp_path / "w.dt")],
+            f"error: no file '{tmp_path}/w.dt'\nhint: did you mean '{tmp_path}/w.dot'?\n",
+        )  # fmt: skip
         wf.fails(
             128, ["run", str(tmp_path)],
             f"error: '{tmp_path}' is a directory\n"
@@ -141,7 +151,8 @@ def test_a_file_that_is_not_there(wf: Program, repo: Path, tmp_path: Path) -> No
         )  # fmt: skip
         wf.fails(
             128, ["run", str(tmp_path / "w.dot"), "--goal-file", "no.md"],
-            "error: cannot read goal file 'no.md'\n",
+            "error: cannot read goal file 'no.md': no such file or directory\n"
+            "hint: --goal TEXT gives the goal itself\n",
         )  # fmt: skip
 
 
@@ -159,16 +170,20 @@ def test_a_file_that_is_not_there(wf: Program, repo: Path, tmp_path: Path) -> No
             "unknown key 'checkpoint.zzz'\n"
             "hint: known in 'checkpoint': builtin_excludes, exclude_globs, syntax",
         ),
-        ("[run]\ngoal = 3\n", "'run.goal': expected 'str | null', got 'int'"),
-        ("_version = 2\n", "'_version' 2 is not known\nhint: upgrade git-wf"),
+        ("[run]\ngoal = 3\n", "'run.goal': a string is needed, not a number\nhint: goal = \"3\""),
+        ("_version = 2\n", "'_version' 2 is not known\n"
+         "hint: upgrade git-wf; this one knows _version = 1"),
         (
             "[checkpoint]\nsyntax = 'regex'\n",
-            "'checkpoint.syntax': 'regex' is neither 'gitignore' nor 'glob'",
+            "'checkpoint.syntax': 'regex' is neither 'gitignore' nor 'glob'\n"
+            "hint: leave it out for gitignore's rules, or write syntax = \"glob\"",
         ),
         ("[agents]\nstub = 'x'\n", "unknown key 'agents.stub'\nhint: a backend is a table: "
          '[agents.stub] command = ["…"]'),
-        ("[agents.stub]\ncommand = []\n", "'agents.stub.command' is empty"),
-        ("x = [\n", "invalid value (at end of document)"),
+        ("[agents.stub]\ncommand = []\n", "'agents.stub.command' is empty\n"
+         'hint: command = ["…"]'),
+        ("x = [\n", "invalid value (at end of document)\n"
+         'hint: a line is key = "text", key = 1 or key = ["a", "b"], or begins a [table]'),
         ("[run]\n", 'no workflow is named\nhint: [workflow] graph = "workflow.dot"'),
     ],
 )  # fmt: skip
@@ -189,6 +204,13 @@ def test_a_bad_project_file(wf: Program, repo: Path, tmp_path: Path) -> None:
             "error: .wf/project.toml: unknown key 'checkpoint.exclude_glob'\n"
             "hint: did you mean 'checkpoint.exclude_globs'?\n",
         )  # fmt: skip
+    text = '[[run.hooks]]\nevent = "run_begin"\nscript = "true"\n'
+    (repo / ".wf" / "project.toml").write_text(text)
+    config = tmp_path / "run.toml"
+    config.write_text('[workflow]\ngraph = "w.dot"\n')
+    with untouched(repo):
+        told = wf("run", config).err.splitlines()[0]
+    assert told == "error: .wf/project.toml: 'run.hooks[0].event': unknown event 'run_begin'"
 
 
 @pytest.mark.parametrize(

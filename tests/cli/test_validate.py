@@ -111,9 +111,13 @@ def test_for_github(wf: Program, place: Path) -> None:
 RUN_TOML = [
     ('[run]\ngaol = "x"\n', "unknown key 'run.gaol'", "did you mean 'run.goal'?"),
     ("[workflow]\n", "no workflow is named", '[workflow] graph = "workflow.dot"'),
-    ('[workflow]\ngraph = "nothing.dot"\n', "no file 'nothing.dot'", None),
-    ("_version = 2\n", "'_version' 2 is not known", "upgrade git-wf"),
-    ("[run\n", "expected ']' at the end of a table declaration (at line 1, column 5)", None),
+    ('[workflow]\ngraph = "nothing.dot"\n', "no file 'nothing.dot'", "ls . lists what is there"),
+    ("_version = 2\n", "'_version' 2 is not known", "upgrade git-wf; this one knows _version = 1"),
+    (
+        "[run\n",
+        "expected ']' at the end of a table declaration (at line 1, column 5)",
+        'a line is key = "text", key = 1 or key = ["a", "b"], or begins a [table]',
+    ),
 ]
 
 
@@ -141,12 +145,14 @@ def test_what_cannot_be_read(wf: Program, place: Path) -> None:
     result = wf("validate", "nothing.dot", ".", "latin.dot", "od\x1bd.dot")
     assert (result.status, result.err) == (1, "")
     assert result.out == (
-        "nothing.dot: error: no file 'nothing.dot' (run_config)\nnothing.dot: not valid\n"
+        "nothing.dot: error: no file 'nothing.dot' (run_config)\n  fix: ls . lists what is there\n"
+        "nothing.dot: not valid\n"
         ".: error: '.' is a directory (run_config)\n"
         "  fix: name the workflow file or the run.toml in it\n.: not valid\n"
         "latin.dot:2:2: error: not UTF-8 (syntax)\n  2 |  \ufffd }\n    |  ^\n"
         "latin.dot: not valid\n"
-        "odd.dot: error: no file 'odd.dot' (run_config)\nodd.dot: not valid\n"
+        "odd.dot: error: no file 'odd.dot' (run_config)\n  fix: ls . lists what is there\n"
+        "odd.dot: not valid\n"
     )
 
 

@@ -89,6 +89,7 @@ def test_attributes_as_flags(value: object, flag: bool | None) -> None:
         (1.5, 1.5),
         (0, 0),
         (-1, None),
+        (1e12, None),
         ("soon", None),
         (True, None),
     ],

@@ -42,6 +42,8 @@ from git_wf.core.values import (
         ("15m", Duration(900, "15m")),
         ("1.5h", Duration(5400, "1.5h")),
         ("1d", Duration(86400, "1d")),
+        ("36500d", Duration(36500 * 86400, "36500d")),
+        ("36501d", "36501d"),  # no clock counts so far
         ("9" * 400 + "d", "9" * 400 + "d"),
         ("9" * 400, "9" * 400),
         ("1h30m", "1h30m"),

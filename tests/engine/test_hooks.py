@@ -284,31 +284,66 @@ def test_an_address_where_nobody_answers(play_hooked):
     table = {"event": "stage_start", "http": "http://127.0.0.1:1/", "blocking": True}
     walked = play_hooked(ONE, table)
     assert "Connection refused" in walked.conclusion.failure_reason
-    table["http"] = "file:///etc/passwd"
-    assert "not an http address" in play_hooked(ONE, table).conclusion.failure_reason
+    table["http"] = f"http://{'a' * 64}.example.org/"
+    assert "label" in play_hooked(ONE, table).conclusion.failure_reason
 
 
 # Reading.
 
 
+ONE_WAY = 'script = "./check.sh", or command = ["…"], or http = "https://…"'
+
+
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "message", "hint"),
     [
-        ({"event": "evnt", "script": "x"}, "'run.hooks[0].event': unknown event 'evnt'"),
-        ({"event": "run_start"}, "'run.hooks[0]': one of script, command and http is needed"),
-        ({"event": "run_start", "script": "x", "http": "y"},
-         "'run.hooks[0]': one of script, command and http is needed"),
-        ({"event": "run_start", "script": "x", "timeout": "soon"},
-         "'run.hooks[0].timeout': 'soon' is not a duration"),
+        ({"event": "evnt", "script": "x"}, "'run.hooks[0].event': unknown event 'evnt'",
+         ", ".join(EVENTS)),
+        ({}, "'run.hooks[0]': one of script, command and http is needed", ONE_WAY),
+        ({"script": "x", "http": "y"},
+         "'run.hooks[0]': one of script, command and http is needed", ONE_WAY),
+        ({"command": [""]}, "'run.hooks[0].command' names no program", 'command = ["…"]'),
+        ({"script": "x", "timeout": "soon"}, "'run.hooks[0].timeout': 'soon' is not a duration",
+         'timeout = "30s", or ms, m, h, d'),
+        ({"script": "x", "matcher": "("},
+         "'run.hooks[0].matcher': bad expression: missing ), unterminated subpattern at position 0",
+         "a regular expression as Python reads it, such as ^build$"),
     ],
 )  # fmt: skip
-def test_faults(table, message):
+def test_faults(table, message, hint):
     with pytest.raises(UserError) as caught:
-        read_hooks({"run": {"hooks": [table]}})
-    assert caught.value.message == message
+        read_hooks({"run": {"hooks": [{"event": "run_start", **table}]}})
+    assert (caught.value.message, caught.value.hints) == (message, (hint,))
 
 
-def test_a_bad_matcher():
-    table = {"event": "run_start", "script": "x", "matcher": "("}
-    with pytest.raises(UserError, match=r"'run.hooks\[0\].matcher': bad expression: "):
-        read_hooks({"run": {"hooks": [table]}})
+@pytest.mark.parametrize(
+    ("address", "fault"),
+    [
+        ("ftp://example.org/x", "it begins with neither http:// nor https://"),
+        ("file:///x", "it begins with neither http:// nor https://"),
+        ("example.org", "it begins with neither http:// nor https://"),
+        ("http:///x", "it names no host"),
+        ("http://:80/x", "it names no host"),
+        ("http://[::1", "invalid IPv6 URL"),
+        ("http://127.0.0.1:1/x y", "a blank, or what is no ASCII, stands as %XX in it"),
+        ("http://127.0.0.1/x\r\nHost: y", "a blank, or what is no ASCII, stands as %XX in it"),
+        ("http://127.0.0.1/ä", "a blank, or what is no ASCII, stands as %XX in it"),
+        ("http://127.0.0.1:99999/", "port out of range 0-65535"),
+        ("http://127.0.0.1:0/", "nobody listens at port 0"),
+        ("http://127.0.0.1:x/", "port could not be cast to integer value as 'x'"),
+        ("http://me:pw@127.0.0.1/", "it names a user"),
+    ],
+)
+def test_bad_addresses(address, fault):
+    with pytest.raises(UserError) as caught:
+        read_hooks({"run": {"hooks": [{"event": "run_start", "http": address}]}})
+    assert caught.value.message == f"'run.hooks[0].http': bad address '{address}': {fault}"
+    assert caught.value.hints == ('http = "https://example.org/path"',)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1", "https://[::1]:8443/a?b=%20#c", "HTTP://example.org/x"]
+)
+def test_good_addresses(address):
+    (hook,) = read_hooks({"run": {"hooks": [{"event": "run_start", "http": address}]}})
+    assert hook.http == address
