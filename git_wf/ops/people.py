@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint
+from git_wf.core.config_types import find_nul
 from git_wf.core.graph import Graph
 from git_wf.engine.people import (
     Ask,
@@ -34,6 +35,7 @@ from git_wf.errors import UserError
 from git_wf.ops.workflow import read_file, read_toml
 
 HUMAN = "human"
+JSON_HINT = '{"node": "answer", "another": ["first visit", "second visit"]}'
 Answers = Mapping[str, Sequence[str]]  # node → one a visit
 
 
@@ -62,23 +64,34 @@ def read_answers(path: Path) -> dict[str, tuple[str, ...]]:
     """The answers of a file. Raises `UserError` where it is not of the form."""
     data = read_file(path)
     tables = _read_json(data, path) if path.suffix == ".json" else read_toml(data, str(path))
-    return {node: _texts(said, f"{path}: '{node}'") for node, said in tables.items()}
+    where = find_nul(tables)
+    if where is not None:
+        raise UserError(f"{path}: '{where}' has a NUL byte", hint="no answer can have one")
+    return {node: _texts(said, node, path) for node, said in tables.items()}
 
 
 def _read_json(data: bytes, path: Path) -> dict[str, Any]:
     try:
         tables = json.loads(data)
     except (ValueError, RecursionError) as err:
-        raise UserError(f"{path}: not JSON: {err}") from err
+        raise UserError(f"{path}: not JSON: {_told(err)}", hint=JSON_HINT) from err
     if not isinstance(tables, dict):
-        raise UserError(f"{path}: not an object of nodes and answers")
+        raise UserError(f"{path}: not an object of nodes and answers", hint=JSON_HINT)
     return tables
 
 
-def _texts(said: Any, place: str) -> tuple[str, ...]:
+def _told(err: Exception) -> str:
+    return str(err)[:1].lower() + str(err)[1:]
+
+
+def _texts(said: Any, node: str, path: Path) -> tuple[str, ...]:
     texts = said if isinstance(said, list) else [said]
     if not all(isinstance(text, str) for text in texts):
-        raise UserError(f"{place}: an answer is a text, or a list of texts, one a visit")
+        form = '{"%s": "A"}' if path.suffix == ".json" else '%s = "A"'
+        raise UserError(
+            f"{path}: '{node}': an answer is a text, or a list of texts, one a visit",
+            hint=form % node,
+        )
     return tuple(texts)
 
 
@@ -89,7 +102,9 @@ def check_answers(answers: Answers, graph: Graph) -> None:
             known = [one.id for one in graph.of_kind(HUMAN)]
             near = difflib.get_close_matches(node, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
-            raise UserError(f"answers: '{node}' is no human node", hint=hint if known else None)
+            if not known:
+                hint = "leave --answers out: the workflow asks nobody"
+            raise UserError(f"answers: '{node}' is no human node", hint=hint)
         choices = offered_choices(graph.outgoing(node))
         for text in texts:
             if fitting_choice(text, choices) is None:

@@ -246,6 +246,9 @@ def test_answers_first_and_approval_after(wf: Program, repo: Path, tmp_path: Pat
     assert visited(repo, run_id(1)) == ["plan", "review", "plan", "review"]
 
 
+JSON_HINT = 'hint: {"node": "answer", "another": ["first visit", "second visit"]}'
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
@@ -256,11 +259,17 @@ def test_answers_first_and_approval_after(wf: Program, repo: Path, tmp_path: Pat
             "a.toml", 'h = ["A", "X"]',
             "answers: 'X' is no answer to 'h'\nhint: A  Approve\nhint: R  Revise",
         ),
-        ("a.toml", "h = 1", "{}: 'h': an answer is a text, or a list of texts, one a visit"),
-        ("a.toml", "[h]\nx = 'A'", "{}: 'h': an answer is a text, or a list of texts, one a visit"),
-        ("a.json", "[]", "{}: not an object of nodes and answers"),
-        ("a.json", "{", "{}: not JSON: Expecting property name enclosed in double quotes: "
-         "line 1 column 2 (char 1)"),
+        ("a.toml", "h = 1", "{}: 'h': an answer is a text, or a list of texts, one a visit\n"
+         'hint: h = "A"'),
+        ("a.toml", "[h]\nx = 'A'", "{}: 'h': an answer is a text, or a list of texts, one a visit\n"
+         'hint: h = "A"'),
+        ("a.toml", 'h = ["A", "\\u0000"]', "{}: 'h[1]' has a NUL byte\n"
+         "hint: no answer can have one"),
+        ("a.json", "[]", "{}: not an object of nodes and answers\n" + JSON_HINT),
+        ("a.json", '{"h": {}}', "{}: 'h': an answer is a text, or a list of texts, one a visit\n"
+         'hint: {"h": "A"}'),
+        ("a.json", "{", "{}: not JSON: expecting property name enclosed in double quotes: "
+         "line 1 column 2 (char 1)\n" + JSON_HINT),
     ],
 )  # fmt: skip
 def test_answers_that_are_refused(
@@ -268,8 +277,15 @@ def test_answers_that_are_refused(
 ) -> None:
     path = answers(tmp_path / name, text)
     with untouched(repo):
-        wf.fails(128, ["run", str(ship), "--answers", str(path)], f"error: {told}\n".format(path))
-        wf.fails(128, ["run", str(ship), "--answers", "no"], "error: no file 'no'\n")
+        wf.fails(
+            128,
+            ["run", str(ship), "--answers", str(path)],
+            "error: " + told.replace("{}:", f"{path}:") + "\n",
+        )
+        wf.fails(
+            128, ["run", str(ship), "--answers", "no"],
+            "error: no file 'no'\nhint: ls . lists what is there\n",
+        )  # fmt: skip
 
 
 def test_a_dry_run_takes_no_answers(wf: Program, ship: Path, tmp_path: Path) -> None:
