@@ -13,7 +13,7 @@ from statistics import median
 from bench.compare import Comparison, Figure, compare, spread, timed
 from bench.grounds import LiveRun, Place, disk_use, live_run, make_place, remove
 
-PROGRAM = (sys.executable, "-m", "git_wf")
+PROGRAM = (sys.executable, "-c", "from git_wf.cli.main import main; main()")  # as installed
 GLOBS = [f"*.ignored{number}" for number in range(10)]
 
 

@@ -16,6 +16,7 @@ RefName = NewType("RefName", str)
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID = re.compile(rf"[0-7][{CROCKFORD}]{{25}}")
 _PREFIX = re.compile(rf"[{CROCKFORD}]{{4,26}}", re.IGNORECASE)
+_PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _NODE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
@@ -87,9 +88,9 @@ def trace_name(node: str, visit: int) -> str:
 
 def safe_component(text: str) -> str:
     """A free text as one component of a path or ref, percent-encoded injectively."""
-    from urllib.parse import quote  # what it imports takes as long as Python itself
-
-    encoded = quote(text, safe="").replace(".", "%2E").replace("~", "%7E")
+    encoded = "".join(
+        chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02X}" for byte in text.encode()
+    )
     return encoded or "%"
 
 
