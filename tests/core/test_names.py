@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from git_wf.core.names import (
     CROCKFORD,
+    KeptTip,
     Names,
     folded_components,
     is_namespace,
@@ -18,6 +19,7 @@ from git_wf.core.names import (
     safe_component,
     trace_name,
     ulid,
+    ulid_milliseconds,
     visit_name,
 )
 
@@ -134,3 +136,25 @@ def test_another_namespace_changes_the_word_everywhere() -> None:
 )  # fmt: skip
 def test_the_run_of_a_ref(ref: str, run: str | None) -> None:
     assert Names().run_of_ref(ref) == run
+
+
+@given(st.integers(0, (1 << 48) - 1))
+def test_the_moment_of_a_ulid(milliseconds: int) -> None:
+    assert ulid_milliseconds(ulid(milliseconds, bytes(10))) == milliseconds
+
+
+def test_what_the_name_of_a_kept_tip_says() -> None:
+    names = Names()
+    operation = ulid(1, bytes(10))
+    assert names.kept_tip(names.old_ref(RUN, operation, "meta")) == KeptTip(RUN, operation, "meta")
+    for ref in (f"refs/wf/old/{RUN}/odd/run", f"refs/wf/old/{RUN}/{operation}", "refs/wf/older"):
+        assert names.kept_tip(ref) is None
+
+
+def test_what_the_name_of_a_rescue_says() -> None:
+    names = Names("fabro")
+    rescue = ulid(1, bytes(10))
+    assert names.rescued_run(names.rescue_ref(RUN, rescue)) == (RUN, rescue)
+    for ref in (f"refs/fabro/rescue/{RUN}/odd", f"refs/wf/rescue/{RUN}/{rescue}"):
+        assert names.rescued_run(ref) is None
+    assert names.archive_ref == "refs/fabro/archive"

@@ -56,6 +56,7 @@ def test_booleans(word: str, wanted: bool) -> None:
         ("worktreePool", "two", "a number"),
         ("durable", "maybe", "true or false"),
         ("retryDelay", "soon", "a duration, such as 250ms or 5s"),
+        ("undoExpire", "soon", "a duration, such as 90d, or 'never'"),
     ],
 )
 def test_a_value_that_is_none(key: str, value: str, wanted: str) -> None:
@@ -68,3 +69,11 @@ def test_a_value_that_is_none(key: str, value: str, wanted: str) -> None:
 def test_a_way_with_changes_that_is_none() -> None:
     with pytest.raises(UserError, match=r"config 'wf\.dirty': 'odd' is not one of head, "):
         read_settings({"wf.dirty": ["odd"]})
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(None, 90 * 86400.0), ("30d", 30 * 86400.0), ("Never", None)]
+)
+def test_how_long_things_are_kept(value: str | None, seconds: float | None) -> None:
+    config = {} if value is None else {"wf.undoexpire": [value]}
+    assert read_settings(config).undo_expire == seconds

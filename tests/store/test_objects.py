@@ -242,3 +242,18 @@ def test_reading_imports_no_gitpython() -> None:
     root = Path(__file__).resolve().parents[2]
     told = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
     assert told.stdout == b"False\n"
+
+
+def test_many_at_once(opened: Repo) -> None:
+    """What is missing or damaged is left out; the others come all the same."""
+    contents = [b"", b"one\n", b"\0two\n\n" * 1000]
+    oids = [store(opened, "blob", data) for data in contents]
+    missing = Oid("1" * 40)
+    whole = {oid: ("blob", data) for oid, data in zip(oids, contents, strict=True)}
+    with ObjectReader(opened) as reader:
+        assert reader.read_many([*oids, missing, oids[0]]) == whole
+        assert reader.read_many([]) == {}
+        path = opened.objects_dir / oids[1][:2] / oids[1][2:]
+        path.unlink()
+        path.write_bytes(b"damaged")
+        assert reader.read_many(oids) == {oid: whole[oid] for oid in (oids[0], oids[2])}
