@@ -12,6 +12,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from git_wf.core.names import Oid
@@ -29,7 +30,7 @@ SEALED = (
     "-c", "diff.orderFile=/dev/null",  # one that is not in this worktree makes `status` fail
     "-c", "advice.detachedHead=false",
 )  # fmt: skip
-_ANSWERS = 4  # lines that `rev-parse` gives for what `Repo.find` asks
+_ANSWERS = (6, 7)  # lines that `rev-parse` gives for what `Repo.find` asks, and the end
 MINIMUM_VERSION = (2, 38)
 # What git exports to hooks and aliases, and what would steer a call of ours elsewhere: first what
 # says which repository is meant, then the rest.
@@ -73,7 +74,7 @@ class Repo:
         asking_env = _speaking_english(scrubbed_env(env, MISLEADING))
         command = [
             "git", "-C", os.fspath(where), "rev-parse", "--absolute-git-dir", "--git-common-dir",
-            "--is-bare-repository", "--show-object-format",
+            "--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--show-cdup",
         ]  # fmt: skip
         try:
             answer = subprocess.run(
@@ -96,12 +97,14 @@ class Repo:
             typed = [line[1:] for line in told.split("\n") if line.startswith("\t")]
             raise GitFailed(command, answer.returncode, told, hint=typed)
         lines = answer.stdout.decode("utf-8", "surrogateescape").split("\n")
-        if len(lines) != _ANSWERS + 1:
+        if len(lines) not in _ANSWERS or not {lines[2], lines[4]} <= {"true", "false"}:
             raise UserError("a repository with a line break in its path is not supported")
         git_dir = Path(lines[0])
         common = Path(os.path.join(where, lines[1])).resolve()
         work_tree = None
-        if lines[2] != "true":
+        if lines[4] == "true":
+            work_tree = Path(os.path.normpath(os.path.join(os.path.realpath(where), lines[5])))
+        elif lines[2] != "true":
             # GIT_WORK_TREE may name one that we do not stand in; in a git directory there is none.
             top = subprocess.run(
                 ["git", "-C", os.fspath(where), "rev-parse", "--show-toplevel"],
@@ -216,7 +219,11 @@ class Repo:
         return done.returncode == 0
 
     def config_values(self) -> dict[str, list[str]]:
-        """Key (section and name in lower case) → its values, weakest first."""
+        """Key (section and name in lower case) → its values, weakest first; asked for once."""
+        return self._config
+
+    @cached_property
+    def _config(self) -> dict[str, list[str]]:
         listed = self._unsealed("config", "--null", "--list")
         values: dict[str, list[str]] = {}
         for entry in listed.decode("utf-8", "surrogateescape").split("\0"):
