@@ -118,7 +118,7 @@ def walk(
         at = recorded or Recorded(checkpoint.git_commit_sha, None)
         state = State.restored(checkpoint, at.commit, at.metadata_commit)
     walker = Walker(run, state, means)
-    resumed = {"resumed": True} if checkpoint else {}
+    resumed = {"resumed": True} if state.resumed else {}
     announce("run_started", workflow=run.graph.name, **run.started, **resumed)
     conclusion = _walk_in_scratch(walker, checkpoint, prepared)
     announce(

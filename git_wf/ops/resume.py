@@ -273,12 +273,11 @@ def _last_recorded(project: Project, run: StoredRun, timeline: Timeline) -> tupl
     found = next((one.commit for one in timeline.entries if one.metadata_commit == metadata), None)
     found = found or project.store.rebuilt_commit(run, metadata)
     if found is None:
-        branch = project.settings.names.short_branch(run.run_id)
         raise StateUnreadable(
             f"run {run.run_id} has no run branch"
             if run.refs.run_tip is None
             else f"the branch of run {run.run_id} lacks its last checkpoint, whose commit is gone",
-            hint=f"fetch it: git fetch REMOTE {branch}",
+            hint=f"fetch it: {project.store.fetch_command(run.refs)}",
         )
     return found, metadata
 
@@ -751,7 +750,7 @@ def _walk_in_place(
         end_processes(leftover_processes(engine_run.marks), host.clock)
         conclusion = walk(
             engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
-            cancel=cancel, secrets=prepared.secrets, people=people,
+            recorded=Recorded(None, None), cancel=cancel, secrets=prepared.secrets, people=people,
             prepared=checkpoint is not None and _prepared_in(run_dir) == str(top),
         )  # fmt: skip
         write_atomic(conclusion_path, dump_json(conclusion_record(conclusion)))

@@ -61,7 +61,8 @@ def plan_rewind(project: Project, selected: Selected, entry: Entry, moment: date
     refuse_archived(run.refs)
     target, tip = require_recorded(entry), run.refs.run_tip
     if tip is None or run.refs.meta_tip is None:
-        raise StateUnreadable(f"run {run.run_id} has no run branch", hint="fetch it first")
+        hint = f"fetch it: {project.store.fetch_command(run.refs)}"
+        raise StateUnreadable(f"run {run.run_id} has no run branch", hint=hint)
     operation = operation_of(selected.last_operation, moment, "rewind", run, entry.name)
     objects, metadata = _metadata(project, run, entry, moment, operation)
     if tip == entry.commit and _is_there_already(project, run, objects[-1]):

@@ -330,8 +330,7 @@ class RunStore:
 
     def _no_metadata(self, refs: RunRefs) -> StateUnreadable:
         ref = self.meta_ref(refs)
-        root = ref.rsplit("/", 1)[0]
-        hints = [f"fetch it: git fetch REMOTE '+{root}/*:{root}/*'"]
+        hints = [f"fetch it: {self.fetch_command(refs)}"]
         named = self._named_metadata(refs)
         if named is not None:
             hints.insert(0, f"git update-ref {ref} {named} makes it again")
@@ -350,6 +349,11 @@ class RunStore:
         """The metadata ref of a run, whether it is there or not."""
         there = refs.place.meta_ref if refs.place else None
         return there or self.names_of(refs).meta_ref(refs.run_id)
+
+    def fetch_command(self, refs: RunRefs) -> str:
+        """What brings both refs of a run from a remote, to where they are looked for."""
+        named = (self.run_ref(refs), self.meta_ref(refs))
+        return "git fetch REMOTE " + " ".join(f"'{ref}:{ref}'" for ref in named)
 
     # Runs of Fabro's and Arc's.
 

@@ -38,6 +38,12 @@ class LoopRun:
     def meta(self) -> str:
         return f"refs/wf/meta/{self.run}"
 
+    @property
+    def fetch(self) -> str:
+        """What brings its refs from another repository."""
+        refs = (f"refs/heads/{self.branch}", self.meta)
+        return "git fetch REMOTE " + " ".join(f"'{ref}:{ref}'" for ref in refs)
+
     def commits(self, run: str = "") -> list[str]:
         """The base and the run commits, in order."""
         listed = git("rev-list", "--reverse", f"wf/run/{run or self.run}", cwd=self.repo)

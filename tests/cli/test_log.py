@@ -231,7 +231,7 @@ class TestWhatIsMissing:
             ["log"],
             f"fatal: run {loop.run} has no metadata ref '{loop.meta}'\n"
             f"hint: git update-ref {loop.meta} {recorded} makes it again\n"
-            "hint: fetch it: git fetch REMOTE '+refs/wf/meta/*:refs/wf/meta/*'\n",
+            f"hint: fetch it: {loop.fetch}\n",
         )
         git("update-ref", loop.meta, recorded, cwd=loop.repo)
         assert len(loop.wf.ok("log", "--json").json["checkpoints"]) == 6

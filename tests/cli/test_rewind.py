@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from git_wf.store.files import Lock
 from tests.cli.conftest import LoopRun
 from tests.conftest import git
-from tests.program import run_id
+from tests.program import Program, run_id, write_workflow
 
 
 def ref_list(loop: LoopRun, *patterns: str) -> dict[str, str]:
@@ -202,8 +203,32 @@ def test_without_a_run_branch(loop: LoopRun) -> None:
     loop.wf.fails(
         128,
         ["rewind", "@0"],
-        f"fatal: run {loop.run} has no run branch\nhint: fetch it first\n",
+        f"fatal: run {loop.run} has no run branch\nhint: fetch it: {loop.fetch}\n",
     )
+
+
+@pytest.mark.parametrize("settings", [[], ["wf.namespace=ci", "wf.metaNamespace=refs/heads/ci/m"]])
+@pytest.mark.parametrize("lost", ["run", "meta"])
+def test_what_the_hint_says_brings_the_refs(
+    wf: Program, repo: Path, tmp_path: Path, settings: list[str], lost: str
+) -> None:
+    clone = tmp_path / "clone"
+    git("clone", "-q", str(repo), str(clone), cwd=tmp_path)
+    for place in (repo, clone):
+        for setting in settings:
+            git("config", *setting.split("="), cwd=place)
+    wf.ok("run", write_workflow(tmp_path / "w.dot", 'a [script="echo a >a"] start -> a -> exit'))
+    told = git("for-each-ref", "--format=%(refname)", "refs/wf", "refs/heads/ci", "refs/heads/wf",
+               cwd=repo)  # fmt: skip
+    refs = {"meta" if "/m" in ref else "run": ref for ref in told.splitlines()}
+    (kept,) = refs.keys() - {lost}
+    git("fetch", "-q", "origin", f"{refs[kept]}:{refs[kept]}", cwd=clone)
+    refused = wf("rewind", run_id(1), "@0", cwd=clone)
+    (hint,) = (line for line in refused.err.splitlines() if "git fetch" in line)
+    command = hint.partition("fetch it: ")[2].replace("REMOTE", "origin")
+    subprocess.run(command, shell=True, cwd=clone, check=True)
+    wf.ok("rewind", run_id(1), "@0", cwd=clone)
+    assert git("rev-parse", refs["run"], cwd=clone) == git("rev-parse", "main", cwd=clone)
 
 
 @pytest.mark.parametrize("verb", ["rewind", "fork"])
@@ -216,7 +241,7 @@ def test_without_the_metadata_ref(loop: LoopRun, verb: str) -> None:
         [verb, "@2"],
         f"fatal: run {loop.run} has no metadata ref '{loop.meta}'\n"
         f"hint: git update-ref {loop.meta} {recorded} makes it again\n"
-        "hint: fetch it: git fetch REMOTE '+refs/wf/meta/*:refs/wf/meta/*'\n",
+        f"hint: fetch it: {loop.fetch}\n",
     )
     assert loop.refs() == before
 

@@ -654,6 +654,37 @@ def test_run_branch_option(wf: Program, repo: Path, tmp_path: Path, loop: Path, 
     assert read_run(repo, RUN) == untouched(wf, tmp_path, loop)
 
 
+def test_a_clone_without_the_run_branch(
+    wf: Program, repo: Path, tmp_path: Path, loop: Path
+) -> None:
+    killed_run(loop, repo, "seal", 2, "--id", RUN)
+    clone, meta = tmp_path / "clone", f"refs/wf/meta/{RUN}"
+    git("clone", "-q", "--no-local", "--single-branch", str(repo), str(clone), cwd=tmp_path)
+    git("fetch", "-q", "origin", f"{meta}:{meta}", cwd=clone)
+    branch = f"refs/heads/wf/run/{RUN}"
+    wf.fails(
+        128,
+        ["resume", RUN],
+        f"fatal: run {RUN} has no run branch\n"
+        f"hint: fetch it: git fetch REMOTE '{branch}:{branch}' '{meta}:{meta}'\n",
+        clone,
+    )
+    git("fetch", "-q", "origin", f"{branch}:{branch}", f"{meta}:{meta}", cwd=clone)
+    wf.ok("resume", RUN, cwd=clone)
+    assert read_run(clone, RUN) == untouched(wf, tmp_path, loop)
+
+
+@pytest.mark.parametrize("place", [[], ["--in-place"]])
+def test_before_the_first_checkpoint_it_is_resumed_too(
+    wf: Program, repo: Path, tmp_path: Path, gate: Gate, place: list[str]
+) -> None:
+    workflow = write_workflow(tmp_path / "w.dot", f'a [script="{gate.script}"] start -> a -> exit')
+    kill_in_node(gate, "run", *place, workflow, "--id", RUN, cwd=repo)
+    path = run_directory(repo) / "checkpoint.json"
+    result = wf.ok("run", "--resume", path) if place else wf.ok("resume", RUN)
+    assert result.err.startswith(f"run {RUN} resumed"), result.err
+
+
 def test_an_in_place_run(wf: Program, tmp_path: Path, gate: Gate, counted: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
