@@ -24,10 +24,12 @@ ERROR, WARNING = "error", "warning"
 FIDELITIES = ("full", "compact", "summary:high", "summary:medium", "summary:low", "truncate")
 RESERVED_IDS = ("node", "edge", "graph")
 
-_COUNTS = (
-    "max_visits", "max_retries", "max_tokens", "max_parallel", "manager.max_cycles",
-    "default_max_retries", "max_node_visits", "loop_restart_signature_limit",
-)  # fmt: skip
+# The least that a count can say. N visits are allowed: with none, nothing could run.
+_COUNTS = {
+    "max_visits": 1, "max_node_visits": 1, "max_retries": 0, "default_max_retries": 0,
+    "max_parallel": 1, "max_tokens": 1, "manager.max_cycles": 1,
+    "loop_restart_signature_limit": 1,
+}  # fmt: skip
 _FLAGS = ("goal_gate", "auto_status", "allow_partial", "loop_restart", "freeform")
 _DURATIONS = ("timeout", "duration", "stall_timeout", "manager.poll_interval")
 _CHOICES = {
@@ -530,40 +532,53 @@ def attribute_value(findings: _Findings) -> None:
         for key in owner.attrs:
             fault = _value_fault(owner, key)
             if fault:
-                severity, message = fault
                 at = None if isinstance(owner, Graph) else owner
                 place = owner.attr_places.get(key)
-                findings.add("attribute_value", severity, message, at, place)
+                severity, message, fix = fault
+                findings.add("attribute_value", severity, message, at, place, fix)
 
 
-def _value_fault(owner: Graph | Node | Edge, key: str) -> tuple[str, str] | None:
+_Fault = tuple[str, str, str | None]  # severity, message, fix
+
+
+def _value_fault(owner: Graph | Node | Edge, key: str) -> _Fault | None:
     text = text_of(owner.attrs[key])
     if not text.strip():
         return None
+    if key in _COUNTS:
+        return _count_fault(owner, key, text)
     wanted = None
-    if key in _COUNTS and owner.integer(key) is None:
-        wanted = "a whole number"
-    elif key == "weight" and owner.number(key) is None:
-        wanted = "a number"
+    if key == "weight" and owner.number(key) is None:
+        wanted, example = "a number", "1"
     elif key in _FLAGS and text.strip().lower() not in ("true", "false"):
-        wanted = "true or false"
+        wanted, example = "true or false", "true"
     elif key in _DURATIONS and owner.seconds(key) is None:
-        wanted = "a duration such as 30s or 15m"
+        wanted, example = "a duration such as 30s or 15m", "30s"
     if wanted:
-        return ERROR, f"'{key}' is not {wanted}: '{text}'"
+        return ERROR, f"'{key}' is not {wanted}: '{text}'", f"write {key}={example}"
     return _choice_fault(owner, key, text)
 
 
-def _choice_fault(owner: Graph | Node | Edge, key: str, text: str) -> tuple[str, str] | None:
+def _count_fault(owner: Graph | Node | Edge, key: str, text: str) -> _Fault | None:
+    number, least = owner.integer(key), _COUNTS[key]
+    if number is not None and number >= least:
+        return None
+    fix = f"write {least} or more, or leave {key} out"
+    if number is None:
+        return ERROR, f"'{key}' is not a whole number: '{text}'", fix
+    return ERROR, f"'{key}' is less than {least}: '{text}'", fix
+
+
+def _choice_fault(owner: Graph | Node | Edge, key: str, text: str) -> _Fault | None:
     choices = _CHOICES.get(key)
     if not choices or text in choices:
         return None
     if key == "join_policy" and text in OLDER_POLICIES:
-        return WARNING, f"'{key}={text}' is read as '{OLDER_POLICIES[text]}'"
+        return WARNING, f"'{key}={text}' is read as '{OLDER_POLICIES[text]}'", None
     kind = owner.kind if isinstance(owner, Node) else None
     counts = not isinstance(owner, Edge) and _MEANT_BY.get(key, kind) == kind
     told = f"unknown value of '{key}': '{text}', known are {', '.join(choices)}"
-    return ERROR if counts else WARNING, told
+    return ERROR if counts else WARNING, told, None
 
 
 def missing_attribute(findings: _Findings) -> None:

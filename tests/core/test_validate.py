@@ -1,5 +1,6 @@
 """What validation finds, rule by rule."""
 
+import re
 import time
 from collections.abc import Collection
 
@@ -9,6 +10,7 @@ from git_wf.core.dot import parse, resolve_files
 from git_wf.core.graph import KINDS, Diagnostic, Graph, Node
 from git_wf.core.sections import find_join
 from git_wf.core.validate import FIDELITIES, RULES, check, unsupported
+from tests.tree import ROOT
 
 ENDS = "start [shape=Mdiamond] exit [shape=Msquare]"
 
@@ -420,24 +422,59 @@ def test_attributes_that_look_like_slips() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "message"),
+    ("attribute", "message", "fix"),
     [
-        ("max_visits=many", "'max_visits' is not a whole number: 'many'"),
-        ("max_retries=1.5", "'max_retries' is not a whole number: '1.5'"),
-        ("goal_gate=yes", "'goal_gate' is not true or false: 'yes'"),
-        ("timeout=soon", "'timeout' is not a duration such as 30s or 15m: 'soon'"),
-        ("weight=heavy", "'weight' is not a number: 'heavy'"),
+        ("max_visits=many", "'max_visits' is not a whole number: 'many'",
+         "write 1 or more, or leave max_visits out"),
+        ("max_retries=1.5", "'max_retries' is not a whole number: '1.5'",
+         "write 0 or more, or leave max_retries out"),
+        ("goal_gate=yes", "'goal_gate' is not true or false: 'yes'", "write goal_gate=true"),
+        ("timeout=soon", "'timeout' is not a duration such as 30s or 15m: 'soon'",
+         "write timeout=30s"),
+        ("timeout=-5", "'timeout' is not a duration such as 30s or 15m: '-5'", "write timeout=30s"),
+        ('duration="-5s"', "'duration' is not a duration such as 30s or 15m: '-5s'",
+         "write duration=30s"),
+        ("timeout=99999d", "'timeout' is not a duration such as 30s or 15m: '99999d'",
+         "write timeout=30s"),
+        ("weight=heavy", "'weight' is not a number: 'heavy'", "write weight=1"),
     ],
-)
-def test_values_that_cannot_be_read(attribute: str, message: str) -> None:
+)  # fmt: skip
+def test_values_that_cannot_be_read(attribute: str, message: str, fix: str) -> None:
     assert findings(f"a [script=true, {attribute}] start -> a -> exit") == [
-        error("attribute_value", message, 18 + attribute.index("="), node="a")
+        error("attribute_value", message, 18 + attribute.index("="), node="a", fix=fix)
     ]
+
+
+COUNTS = {
+    "max_visits": 1, "max_node_visits": 1, "max_retries": 0, "default_max_retries": 0,
+    "max_parallel": 1, "max_tokens": 1, "manager.max_cycles": 1,
+    "loop_restart_signature_limit": 1,
+}  # fmt: skip
+
+
+def test_the_documented_limits() -> None:
+    table = (ROOT / "docs" / "limits.md").read_text()
+    rows = re.findall(r"^\| `([a-z_.]+)` \| [^|]+ \| (\d+) \|", table, re.MULTILINE)
+    assert {**{key: int(least) for key, least in rows}, "max_tokens": 1} == COUNTS
+
+
+@pytest.mark.parametrize(("key", "least"), COUNTS.items())
+def test_counts_that_allow_nothing(key: str, least: int) -> None:
+    body = "a [script=true, {}={}] start -> a -> exit"
+    assert findings(body.format(key, least)) == []
+    for less in (least - 1, -7, f'"{least - 1}"'):
+        told = str(less).strip('"')
+        assert findings(body.format(key, less)) == [
+            error(
+                "attribute_value", f"'{key}' is less than {least}: '{told}'", 18 + len(key),
+                node="a", fix=f"write {least} or more, or leave {key} out",
+            )
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "attribute",
-    ["max_visits=0", 'max_visits="3"', 'timeout=""', 'timeout="15m"', "timeout=900", "merge=best",
+    ["max_retries=0", 'max_visits="3"', 'timeout=""', 'timeout="15m"', "timeout=900", "merge=best",
      'auto_status="False"', "weight=1.5", "join_policy=wait_all"],
 )  # fmt: skip
 def test_values_that_can_be_read(attribute: str) -> None:
@@ -450,8 +487,8 @@ def test_values_that_are_none_of_the_choices() -> None:
     bad = "'loop_restart' is not true or false: '1'"
     assert found == [
         error("attribute_value", told, 12),
-        error("attribute_value", bad, 66, edge="start->a"),
-        error("attribute_value", bad, 66, edge="a->exit"),
+        error("attribute_value", bad, 66, edge="start->a", fix="write loop_restart=true"),
+        error("attribute_value", bad, 66, edge="a->exit", fix="write loop_restart=true"),
     ]
 
 

@@ -234,7 +234,7 @@ def test_gc_beside_a_run(repo: Path, tmp_path: Path, fsck: Callable[[Path], None
         start -> a
         a -> exit [condition="outcome=success"]
         a -> a [condition="outcome=fail"]
-        graph [loop_restart_signature_limit=0]
+        graph [loop_restart_signature_limit={visits}]
         """,
     )
     process = start("run", workflow, cwd=repo)
