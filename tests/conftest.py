@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,26 @@ def make_repo(path: Path) -> Path:
     git("add", "-A", cwd=path)
     git("commit", "-q", "-m", "first", cwd=path)
     return path
+
+
+@contextmanager
+def at_work(path: Path) -> Iterator[None]:
+    """Inside, somebody writes to the file again and again, as a git does that holds a lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.wait(0.02):
+            os.utime(path)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join()
 
 
 @pytest.fixture

@@ -190,6 +190,11 @@ class Names:
     def meta_ref(self, run: str) -> RefName:
         return RefName(f"{self.meta_root}/{run}")
 
+    def roots_of(self, run: str) -> tuple[str, ...]:
+        """Each ref of a run is one of these, or in a directory of this name."""
+        kept = (self.old_root, self.rescue_root, self.par_root)
+        return (self.run_branch(run), self.meta_ref(run), *(f"{root}/{run}" for root in kept))
+
     def old_ref(self, run: str, operation: str, side: str) -> RefName:
         assert side in ("run", "meta"), side
         return RefName(f"{self.old_root}/{run}/{operation}/{side}")

@@ -43,7 +43,7 @@ def archive(project: Project, words: Sequence[str], *, dry_run: bool) -> Archive
         runs = [known[run] for run in chosen if run in known]
         left = [one.run_id for one in runs if one.is_archived]
         for run in left:
-            if not has_leftovers(project, run, belongings):
+            if not has_leftovers(project, run, known, belongings):
                 raise UserError(f"run {run} is archived already")
         for refs in runs:
             if not refs.is_archived:

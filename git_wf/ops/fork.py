@@ -99,9 +99,9 @@ def plan_fork(
         run_id=run.run_id,
         new_run_id=new_run,
         reason=f"{names.namespace}: fork {run.run_id} {entry.name}",
-        updates=(
-            RefUpdate(names.run_branch(new_run), target, None),
+        updates=(  # the one that a run can be found and resumed by comes first
             RefUpdate(names.meta_ref(new_run), metadata.oid, None),
+            RefUpdate(names.run_branch(new_run), target, None),
         ),
         objects=(record, tree, metadata),
         target=entry.name,

@@ -21,7 +21,8 @@ class Journal:
     """Appends events to `events.jsonl` as they happen, and hands them on.
 
     `run_started` is the first of a walk and `run_finished` the last: what is found out before the
-    one waits for it, and the other waits for `end`.
+    one waits for it, and the other waits for `end`. What cannot be written, because the disk is
+    full, waits for the next event; that is told once.
     """
 
     def __init__(self, run_dir: Path, listen: Callable[[Event], None]) -> None:
@@ -30,8 +31,10 @@ class Journal:
         self._listen = listen
         self._early: list[Event] | None = []  # None once `run_started` is told
         self._finished: Event | None = None
+        self._unwritten = b""
+        self._is_behind = False
         self._end_torn_line()
-        self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
+        self._file = self.path.open("ab", buffering=0)  # a crash must find `stage_started` here
 
     def _end_torn_line(self) -> None:
         """What a killed process wrote half is a line of its own, not the head of ours."""
@@ -62,14 +65,37 @@ class Journal:
 
     def _tell(self, event: Event) -> None:
         line = json.dumps(event, ensure_ascii=False, allow_nan=False)
-        self._stream.write(line + "\n")
-        self._stream.flush()  # a crash must find `stage_started` here
+        self._unwritten += line.encode("utf-8", "backslashreplace") + b"\n"
+        told = self._write()
         self._listen(event)
+        if told and not self._is_behind:
+            self._is_behind = True
+            message = f"write '{self.path.name}': {told}"
+            self._tell({**_place(event), "event": "notice", "code": "journal", "message": message})
+
+    def _write(self) -> str:
+        """What kept it from being written, if anything."""
+        try:
+            while self._unwritten:
+                written = self._file.write(self._unwritten)
+                self._unwritten = self._unwritten[written:]
+        except OSError as err:
+            return err.strerror or str(err)
+        return ""
+
+    def read(self) -> bytes:
+        """All that was told, what could not be written too."""
+        return self.path.read_bytes() + self._unwritten
 
     def close(self) -> None:
-        if not self._stream.closed:
+        if not self._file.closed:
             self.end()
-        self._stream.close()
+            self._write()
+        self._file.close()
+
+
+def _place(event: Event) -> Event:
+    return {key: event[key] for key in ("time", "run_id") if key in event}
 
 
 def read_events(run_dir: Path) -> Iterator[Event]:

@@ -33,6 +33,7 @@ from git_wf.ops.journal import Event, Journal
 from git_wf.ops.project import (
     Project,
 )
+from git_wf.ops.slots import clear_abandoned
 from git_wf.ops.workflow import Workflow
 from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
@@ -146,9 +147,11 @@ class LiveRun:
         self.journal(notice_event(self.project.clock, self.engine_run.run_id, code, message))
 
     def close(self) -> None:
-        self.recorder.close()
-        self.journal.close()
-        self.slot.lock.release()
+        try:
+            self.recorder.close()
+        finally:
+            self.journal.close()
+            self.slot.lock.release()
 
 
 def notice_event(clock: Clock, run_id: str, code: str, message: str) -> Event:
@@ -174,9 +177,15 @@ def start_live(
     excludes: Excludes,
     listen: Listener,
     parent: Mapping[str, Any] | None = None,
+    *,
+    at_step: Callable[[str], None] = lambda step: None,
 ) -> LiveRun:
-    """Takes a worktree, makes both refs, and opens what the walk needs."""
+    """Takes a worktree, makes both refs, and opens what the walk needs.
+
+    `at_step` hears of each step that is done: slot, refs, attach.
+    """
     slot = take_slot(project.repo, project.state_dir, base.commit, run_id)
+    at_step("slot")
     try:
         record = run_record(project, prepared, labels, run_id, base, slot.path)
         if parent is not None:
@@ -187,7 +196,9 @@ def start_live(
         write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
         moment = project.clock.now()
         state = start_run(project.store, run_id, base.commit, files, project.identity, moment)
+        at_step("refs")
         attach(slot, project.settings.names.run_branch(run_id))
+        at_step("attach")
     except BaseException:
         give_back(slot, project.settings.worktree_pool)
         raise
@@ -310,28 +321,47 @@ def finish(
     keep_worktree: bool,
     *,
     is_cut: bool = False,
+    at_step: Callable[[str], None] = lambda step: None,
 ) -> Path | None:
     """Records the conclusion and lets the worktree go; where it was kept, its path.
 
     An interrupted run keeps its worktree as it is: resume finds there what the node had done.
-    `is_cut`: the run was ended in the middle of a visit.
+    `is_cut`: the run was ended in the middle of a visit. `at_step` hears of each step that is
+    done: tidy, conclusion, release, directory.
     """
     if conclusion.status == "interrupted":
         return None
     # After a checkpoint that was skipped the worktree may hold what none has.
     is_safe = not (conclusion.skipped or is_cut) or _rescue(project, live)
     stays = keep_worktree or not is_safe or _holds_submodules(live)
+    for told in clear_abandoned(project, live.engine_run.run_id):
+        live.notice("rescued", told)
+    at_step("tidy")
     live.journal.end()
     if conclusion.status != "waiting":
-        live.recorder.finalize(conclusion_record(conclusion), live.journal.path.read_bytes())
+        _finalize(live, conclusion)
+    at_step("conclusion")
     if stays:
         keep(live.slot)
         return live.slot.path
     give_back(live.slot, project.settings.worktree_pool)
+    at_step("release")
     (live.journal.path.parent / "worktree").unlink(missing_ok=True)
+    at_step("directory")
     expire_daily(project)
     _maintain(project)
     return None
+
+
+def _finalize(live: LiveRun, conclusion: Conclusion) -> None:
+    run = live.engine_run.run_id
+    try:
+        live.recorder.finalize(conclusion_record(conclusion), live.journal.read())
+    except (GitFailed, OSError) as err:
+        raise UserError(
+            f"run {run} is over ({conclusion.status}), but its end cannot be recorded: {err}",
+            hint=f"git wf resume {run} records it once that is mended",
+        ) from err
 
 
 def _holds_submodules(live: LiveRun) -> bool:

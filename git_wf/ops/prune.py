@@ -111,7 +111,7 @@ def _leftovers(project: Project, known: RunIndex) -> list[RunId]:
     return [
         run
         for run in sorted(gone)
-        if belongings and has_leftovers(project, run, belongings)
+        if belongings and has_leftovers(project, run, known, belongings)
         and not project.store.is_live(run)
     ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from git_wf.core.dot import parse
 from git_wf.core.graph import Graph
 from git_wf.core.names import Oid, RefName, RunId, operation_id, run_marks, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
+from git_wf.core.trailers import parse_trailers
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
 from git_wf.errors import Conflict, GitFailed, StateUnreadable, UserError, WorkflowInvalid
@@ -64,7 +65,7 @@ from git_wf.store.files import make_directory, write_atomic
 from git_wf.store.packs import release_stale_keeps
 from git_wf.store.processes import end_processes, leftover_processes
 from git_wf.store.recorder import PENDING_KEY, RunState
-from git_wf.store.refs import RefUpdate, move_refs, remove_stale_locks
+from git_wf.store.refs import RefUpdate, move_refs, remove_packed_lock, remove_stale_locks
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.runs import RunRefs, StoredRun, Timeline
 from git_wf.store.staging import restore_tracked
@@ -326,16 +327,26 @@ def _graph(text: bytes, origin: str) -> Graph:
 
 
 def _reconcile(
-    project: Project, found: _Found, listen: Listener
+    project: Project,
+    found: _Found,
+    listen: Listener,
+    *,
+    at_step: Callable[[str], None] = lambda step: None,
 ) -> tuple[LiveRun, Checkpoint | None]:
-    """Brings refs, worktree and record together; what was found is noted."""
+    """Brings refs, worktree and record together; what was found is noted.
+
+    `at_step` hears of each step that is done: locks, joined, worktree, noted, finished.
+    """
     moment = project.clock.now()
     run_dir = make_directory(project.run_dir(found.run.run_id))
     _end_leftovers(project, found)
     release_stale_keeps(project.repo)
     known = _recorded_worktree(project, found, run_dir)
     _remove_locks(project, found, known)
+    at_step("locks")
     _join_refs(project, found, moment)
+    _finish_rewind(project, found, moment)
+    at_step("joined")
     slot = _reopened(project, found, known)
     found.is_reopened = slot is not None
     checkpoint = found.run.checkpoint
@@ -351,14 +362,18 @@ def _reconcile(
     try:
         write_atomic(run_dir / "worktree", os.fsencode(slot.path) + b"\n")
         live = _live(project, found, slot, listen)
+        at_step("worktree")
     except BaseException:
         slot.lock.release()
         raise
     try:
+        live.recorder.close_merged()
         live.recorder.note("resume", Where=socket.gethostname())
+        at_step("noted")
         if can_finish and pending is not None:
             checkpoint = _finish_cycle(live, found, pending, run_dir)
-        return live, _joined(project, found, checkpoint, run_dir)
+            at_step("finished")
+        return live, _joined(project, found, checkpoint, run_dir if can_finish else None)
     except BaseException:
         live.close()
         raise
@@ -399,9 +414,8 @@ def _remove_locks(project: Project, found: _Found, worktree: Path | None) -> Non
     git_dir = git_dir_of(project.repo, worktree) if worktree is not None else None
     if git_dir is not None:
         paths = [git_dir / "index.lock", git_dir / "HEAD.lock"]
-    for path in remove_stale_locks(
-        project.repo, (names.run_branch(run), names.meta_ref(run)), paths
-    ):
+    removed = remove_stale_locks(project.repo, names.roots_of(run), paths)
+    for path in (*removed, *remove_packed_lock(project.repo)):
         found.note("stale_lock", f"removed '{path}', which a killed git left behind")
 
 
@@ -431,6 +445,27 @@ def _join_refs(project: Project, found: _Found, moment: datetime) -> None:
     refs = RunRefs(run.run_id, run.refs.run_tip, ahead)
     found.run = project.store.load(refs)
     found.note("metadata_joined", f"the metadata ref was one behind: moved to {ahead}")
+
+
+def _finish_rewind(project: Project, found: _Found, moment: datetime) -> None:
+    """A crash between two renames can leave a rewind with the run branch where it was."""
+    run, names = found.run, project.settings.names
+    assert run.refs.meta_tip is not None
+    message = project.store.reader.read_commit(run.refs.meta_tip).message
+    rewound_from = parse_trailers(message).get(names.trailer("Rewound-From"))
+    if not message.startswith("rewind ") or run.refs.run_tip != rewound_from:
+        return
+    if run.refs.run_tip == found.last_commit:
+        return
+    move_refs(
+        project.repo,
+        [RefUpdate(names.run_branch(run.run_id), found.last_commit, run.refs.run_tip)],
+        f"{names.namespace}: resume",
+        project.identity.env(moment),
+    )
+    found.run = project.store.load(RunRefs(run.run_id, found.last_commit, run.refs.meta_tip))
+    told = f"the rewind was cut off: the run branch is at {found.last_commit} now"
+    found.note("rewind_finished", told)
 
 
 def _reopened(project: Project, found: _Found, known: Path | None) -> Slot | None:
@@ -624,13 +659,13 @@ def _finish_cycle(live: LiveRun, found: _Found, pending: Checkpoint, run_dir: Pa
 
 
 def _joined(
-    project: Project, found: _Found, checkpoint: Checkpoint | None, run_dir: Path
+    project: Project, found: _Found, checkpoint: Checkpoint | None, run_dir: Path | None
 ) -> Checkpoint | None:
-    """The checkpoint with its artifacts in place."""
+    """The checkpoint with its artifacts in place, those in `run_dir` too."""
     if checkpoint is None:
         return None
     stored = project.store.artifacts(found.run.tree)
-    if checkpoint is not found.run.checkpoint:
+    if run_dir is not None:
         stored |= read_disk_artifacts(run_dir, checkpoint)
     checkpoint.context_values = join_artifacts(
         checkpoint.context_values, lambda key: _artifact(stored, key)

@@ -70,9 +70,10 @@ def plan_rewind(project: Project, selected: Selected, entry: Entry, moment: date
     kept: tuple[RefName, ...] = ()
     updates = [RefUpdate(names.meta_ref(run.run_id), metadata, run.refs.meta_tip)]
     if tip != target:
+        # In this order: a crash between two of them leaves a rewind that a resumption finishes.
         kept = (names.old_ref(run.run_id, operation, "run"),)
-        updates.insert(0, RefUpdate(names.run_branch(run.run_id), target, tip))
-        updates.append(RefUpdate(kept[0], tip, None))
+        updates.insert(0, RefUpdate(kept[0], tip, None))
+        updates.append(RefUpdate(names.run_branch(run.run_id), target, tip))
     return RefPlan(
         operation="rewind",
         run_id=run.run_id,

@@ -114,7 +114,7 @@ def _runs_and_leftovers(
         gone = [] if matching_runs(project, word, known) else removed_runs(project, word, known)
         if len(gone) != 1:
             runs[find_run(project, word, known).run_id] = None
-        elif not has_leftovers(project, gone[0], Belongings.read(project)):
+        elif not has_leftovers(project, gone[0], known, Belongings.read(project)):
             raise UserError(
                 f"run {gone[0]} was removed already", hint=f"git wf undo {gone[0]} brings it back"
             )

@@ -146,12 +146,15 @@ def leaving_share(
 def leftover_share(
     project: Project, run: RunId, known: RunIndex, belongings: Belongings, operation: str
 ) -> Share:
-    """What a killed command left of a run whose refs are gone: its worktrees go."""
+    """What a killed command left of a run: its worktrees go, and refs that it had not come to."""
     tips = {kept.side: known.tip(ref) for ref, kept in known.kept.items() if kept.run == run}
     refs = RunRefs(run, tips.get("run"), tips.get("meta"))
     worktrees, rescues = removed_worktrees(project, refs, belongings, operation)
     rescued = tuple(update.ref for update in rescues)
-    return Share(updates=tuple(rescues), worktrees=worktrees, rescued=rescued)
+    branch = project.settings.names.run_branch(run)
+    there = {branch: known.tip(branch), **belongings.branches_of(project, run)}
+    going = [RefUpdate(ref, None, oid) for ref, oid in there.items() if oid]
+    return Share(updates=(*going, *rescues), worktrees=worktrees, rescued=rescued)
 
 
 def removed_runs(project: Project, word: str, known: RunIndex) -> list[RunId]:
@@ -160,18 +163,27 @@ def removed_runs(project: Project, word: str, known: RunIndex) -> list[RunId]:
     return matching_runs(project, word, sorted(gone))
 
 
-def has_leftovers(project: Project, run: RunId, belongings: Belongings) -> bool:
-    return bool(belongings.worktrees_of(project, run)) or project.run_dir(run).exists()
+def has_leftovers(project: Project, run: RunId, known: RunIndex, belongings: Belongings) -> bool:
+    """Whether something is left of a run that is gone."""
+    return (
+        known.tip(project.settings.names.run_branch(run)) is not None
+        or bool(belongings.branches_of(project, run))
+        or bool(belongings.worktrees_of(project, run))
+        or project.run_dir(run).exists()
+    )
 
 
 def leaving_updates(
     project: Project, refs: RunRefs, branches: Mapping[RefName, Oid]
 ) -> list[RefUpdate]:
-    """The refs of a run go; those of an archived one are gone already."""
+    """The refs of a run go; those of an archived one are gone already.
+
+    The metadata goes first: a run without it whose tips are kept is one that is gone.
+    """
     if refs.is_archived:
         return []
     names, run = project.settings.names, refs.run_id
-    mine = [(names.run_branch(run), refs.run_tip), (names.meta_ref(run), refs.meta_tip)]
+    mine = [(names.meta_ref(run), refs.meta_tip), (names.run_branch(run), refs.run_tip)]
     return [RefUpdate(ref, None, oid) for ref, oid in (*mine, *branches.items()) if oid]
 
 

@@ -89,6 +89,10 @@ class _Turn:
     operation: str  # its own id
     moment: datetime
 
+    def there(self, ref: RefName) -> Oid | None:
+        """Where a ref is that a killed command may have made already."""
+        return self.known.tip(ref) or self.belongings.branches.get(ref)
+
     def first_line(self, act: Act) -> str:
         return f"{self.verb} {act.operation}"
 
@@ -347,7 +351,8 @@ def _coming_share(
         )  # fmt: skip
         refs[project.settings.names.meta_ref(part.run)] = made.oid
         objects = (made,)
-    updates = [RefUpdate(ref, oid, None) for ref, oid in refs.items()]
+    # In this order: a run whose metadata is not there yet is one that is gone.
+    updates = [RefUpdate(ref, oid, None) for ref, oid in refs.items() if turn.there(ref) != oid]
     updates += [RefUpdate(ref, None, turn.known.tip(ref)) for ref in gone.values()]
     return Share(tuple(updates), objects)
 
@@ -373,13 +378,15 @@ def _unfinished(
         _Part(one, newest)
         for one in told
         if one.last and one.last.operation == newest.operation
-        and _is_behind(project, one, one.last, belongings)
+        and _is_behind(project, known, one, one.last, belongings)
     ]  # fmt: skip
 
 
-def _is_behind(project: Project, history: RunHistory, act: Act, belongings: Belongings) -> bool:
+def _is_behind(
+    project: Project, known: RunIndex, history: RunHistory, act: Act, belongings: Belongings
+) -> bool:
     if history.refs is None or history.refs.is_archived:
-        return has_leftovers(project, history.run, belongings)
+        return has_leftovers(project, history.run, known, belongings)
     return is_worktree_behind(project, history.refs, act.rewound_from)
 
 

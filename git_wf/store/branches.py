@@ -503,6 +503,26 @@ class RunRecorder(GitRecorder):
                 give_back(slot, self._grounds.pool_size)
         return notices
 
+    def close_merged(self) -> None:
+        """The refs of merged branches go with the fan-in's checkpoint; a crash can leave some."""
+        commit = self.store.reader.read_commit(self.state.run_tip)
+        root = f"{self.store.names.par_root}/{self.state.run_id}"
+        there = list_refs(self.store.repo, root) if len(commit.parents) > 1 else {}
+        tips = {"run": self.state.run_tip, "meta": self.state.meta_tip}
+        closed = [
+            branch
+            for branch in {ref.rpartition("/")[0] for ref in there}
+            if all(
+                self.store.repo.is_ancestor(oid, tip)
+                for side, tip in tips.items()
+                if (oid := there.get(RefName(f"{branch}/{side}"))) is not None
+            )
+        ]
+        gone = [RefUpdate(ref, None, oid) for ref, oid in there.items()
+                if ref.rpartition("/")[0] in closed]  # fmt: skip
+        if gone:
+            self._move("resume", gone)
+
     def finalize(self, conclusion: Mapping[str, Any], events: bytes) -> Oid:
         self._release_left()
         return super().finalize(conclusion, events)

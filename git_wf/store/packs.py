@@ -531,10 +531,9 @@ class _Scratch:
 
 
 def _end_scratch(path: Path, opened: int) -> None:
-    try:
+    with suppress(OSError):  # where nothing can be written; it is nobody's from now on
         remove_tree(path)
-    finally:
-        os.close(opened)
+    os.close(opened)
 
 
 def _remove_files(directory: Path, kept: Sequence[str]) -> None:

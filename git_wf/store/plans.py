@@ -29,7 +29,13 @@ from git_wf.store.objects import (
     hash_object,
 )
 from git_wf.store.packs import Pack, release_stale_keeps
-from git_wf.store.refs import RefUpdate, move_refs
+from git_wf.store.refs import (
+    RefUpdate,
+    in_order,
+    move_refs,
+    remove_packed_lock,
+    remove_stale_locks,
+)
 from git_wf.store.repo import Repo
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.staging import nested_repositories
@@ -127,6 +133,9 @@ def apply_plan(
     `refs` that failed.
     """
     release_stale_keeps(repo)
+    remove_packed_lock(repo)
+    runs = {names.run_of_ref(update.ref) for update in plan.updates} - {None}
+    remove_stale_locks(repo, [root for run in runs for root in names.roots_of(str(run))])
     rescued = []
     for step in plan.worktrees:
         if step.rescue is not None and step.path.is_dir():
@@ -305,7 +314,7 @@ def _update_lines(
         elif exported[key] != identity_env[key]:
             yield f"export {key}={shlex.quote(identity_env[key])}"
     yield f"git update-ref --create-reflog -m {shlex.quote(plan.reason)} --stdin <<'END'"
-    for update in plan.updates:
+    for update in in_order(plan.updates):
         yield update.line()
     yield "END"
 

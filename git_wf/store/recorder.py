@@ -23,8 +23,14 @@ from git_wf.errors import Conflict, GitFailed
 from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.identity import Identity
 from git_wf.store.objects import Commit, Entry, Tree, encode_commit, encode_tree
-from git_wf.store.packs import KeptPack, Pack, consolidate
-from git_wf.store.refs import RefUpdate, Transaction, read_ref, remove_stale_locks
+from git_wf.store.packs import KeptPack, Pack, consolidate, release_stale_keeps
+from git_wf.store.refs import (
+    RefUpdate,
+    Transaction,
+    read_ref,
+    remove_packed_lock,
+    remove_stale_locks,
+)
 from git_wf.store.runs import RunStore
 from git_wf.store.staging import Excludes, Stager, Staging
 from git_wf.store.worktree import Slot, attach, reconcile_head
@@ -450,6 +456,8 @@ def start_run(
     moment: datetime,
 ) -> RunState:
     """Makes both refs of a new run: the run branch at its base, the metadata's `init run`."""
+    release_stale_keeps(store.repo)
+    remove_packed_lock(store.repo)
     pack = Pack(store.repo)
     tree = _file_tree(pack, files, store.repo.object_format)
     commit = Commit(
@@ -466,9 +474,9 @@ def start_run(
     )
     try:
         transaction.apply(
-            [
-                RefUpdate(store.names.run_branch(run_id), base, None),
+            [  # the one that a run can be found and resumed by comes first
                 RefUpdate(store.names.meta_ref(run_id), metadata, None),
+                RefUpdate(store.names.run_branch(run_id), base, None),
             ]
         )
     finally:

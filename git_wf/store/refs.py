@@ -25,6 +25,7 @@ _TRIES = 3  # of a transaction that something passing, such as gc's pack-refs, g
 _PAUSE = 0.05  # seconds between them
 _LIFE = 60.0  # seconds; git dates all reflog entries of a process by its first
 _LOCK_AGE = 1.0  # seconds that a ref's lock stands still before it is nobody's
+_PACKED_LOCK_AGE = 10.0  # the same of the lock of all packed refs, which are written anew
 
 
 @dataclass(frozen=True)
@@ -80,20 +81,22 @@ class Transaction:
     def apply(self, updates: Sequence[RefUpdate]) -> None:
         """All moves, or none. Raises `Conflict`, `UserError` or `GitFailed`.
 
-        On the files backend a crash of the machine in the middle can leave some of them made.
+        On the files backend git makes them one by one, in our order, so that a crash of the
+        machine in the middle can leave only the first of them made. So refs that keep something
+        come before those that leave it behind, and whatever goes comes last. Locks that a crash
+        left on the refs are removed: whoever calls this holds the locks of the runs they are of.
         """
-        if not updates:
-            return
-        for tries_left in reversed(range(_TRIES)):
+        updates = in_order(updates)
+        tries = 0
+        while updates:
             refused = self._attempt(updates)
             if refused is None:
                 return
             if refused.committing:
                 updates = _not_yet_made(self.repo, updates)
-                if not updates:
-                    return
             _explain(self.repo, updates)
-            if not tries_left:
+            tries += 1
+            if tries >= _TRIES and not (tries == _TRIES and _remove_locks(self.repo, updates)):
                 raise GitFailed(self._command(), refused.status, refused.stderr)
             time.sleep(_PAUSE)
 
@@ -176,6 +179,11 @@ class Transaction:
             return status, stderr.read().decode("utf-8", "replace")
 
 
+def in_order(updates: Iterable[RefUpdate]) -> list[RefUpdate]:
+    """As a transaction has them: what is made, what moves, what goes."""
+    return sorted(updates, key=lambda one: 0 if one.old is None else 1 if one.new else 2)
+
+
 @dataclass(frozen=True)
 class _Refusal:
     status: int
@@ -251,30 +259,49 @@ def read_ref(repo: Repo, ref: str) -> Oid | None:
     return list_refs(repo, ref).get(RefName(ref))
 
 
-def keeps_refs_in_files(repo: Repo) -> bool:
-    """Whether refs are files (and locks of refs too); not so with reftable."""
-    # A git that does not know the question repeats it, and knows no other backend.
-    return repo.line("rev-parse", "--show-ref-format") != "reftable"
+def _remove_locks(repo: Repo, updates: Sequence[RefUpdate]) -> bool:
+    """Whether a lock was in the way of these updates that nobody holds any more."""
+    removed = remove_stale_locks(repo, [update.ref for update in updates])
+    if any(update.new is None for update in updates):
+        removed += remove_packed_lock(repo)
+    return bool(removed)
 
 
 def remove_stale_locks(repo: Repo, refs: Iterable[str], paths: Iterable[Path] = ()) -> list[Path]:
-    """Removes the `.lock` files that a killed git left on `refs`, and those at `paths`.
+    """Removes the `.lock` files that a killed git left on `refs` and below, and those at `paths`.
 
     Only for whoever holds the run's lock. `paths` are such as the `index.lock` and `HEAD.lock` of
     the run's own worktree. A lock that changes or goes within a second is somebody's at work
     (gc packs refs, for one) and stays. Returns what was removed.
     """
     candidates = list(paths)
-    if keeps_refs_in_files(repo):
-        candidates += [repo.common_dir / f"{ref}.lock" for ref in refs]
-    seen = {path: mark for path in candidates if (mark := _mark(path)) is not None}
+    for ref in refs:
+        place = repo.common_dir / ref
+        candidates += [place.with_name(f"{place.name}.lock"), *place.rglob("*.lock")]
+    return _remove_still(candidates, _LOCK_AGE)
+
+
+def remove_packed_lock(repo: Repo) -> list[Path]:
+    """The same of the lock that every deletion of a ref takes, and so may be anybody's.
+
+    Whoever holds it writes all packed refs to a file beside it. It stays where that grows.
+    """
+    packed = repo.common_dir / "packed-refs"
+    lock = packed.with_name("packed-refs.lock")
+    return _remove_still([lock], _PACKED_LOCK_AGE, packed.with_name("packed-refs.new"))
+
+
+def _remove_still(paths: Iterable[Path], age: float, *beside: Path) -> list[Path]:
+    """Removes files that have not changed for `age` seconds, waiting for it once."""
+    seen = {path: mark for path in paths if (mark := _mark(path)) is not None}
     if not seen:
         return []
-    youngest = max(changed for _, changed in seen.values())
-    time.sleep(min(max(_LOCK_AGE - (time.time() - youngest), 0), _LOCK_AGE))
+    others = [_mark(path) for path in beside]
+    youngest = max(mark[1] for mark in (*seen.values(), *others) if mark is not None)
+    time.sleep(min(max(age - (time.time() - youngest), 0), age))
     removed = []
     for path, mark in seen.items():
-        if _mark(path) == mark:
+        if _mark(path) == mark and [_mark(other) for other in beside] == others:
             path.unlink(missing_ok=True)
             removed.append(path)
     return removed

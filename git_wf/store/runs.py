@@ -50,6 +50,7 @@ from git_wf.store.objects import (
 from git_wf.store.objects import Entry as TreeEntry
 from git_wf.store.refs import list_refs
 from git_wf.store.repo import Repo
+from git_wf.store.worktree import run_lock
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,10 @@ class RunIndex(Mapping[RunId, RunRefs]):
         ids = {run for ref in tips if (run := names.run_of_ref(ref)) is not None}
         self._store = store
         self._tips = tips
-        self._own = store.own_runs({run for run in ids if is_run_id(run)}, tips)
         self.archive = store.read_archive(tips.get(names.archive_ref))
         self.kept = {ref: kept for ref in tips if (kept := names.kept_tip(ref)) is not None}
+        there = {run for run in ids if is_run_id(run) and not self._is_leaving(run)}
+        self._own = store.own_runs(there, tips)
         archived = self.archive.runs
         known = {*self._own, *archived}
         self.others = {run: place for run, place in (others or {}).items() if run not in known}
@@ -99,6 +101,18 @@ class RunIndex(Mapping[RunId, RunRefs]):
         if run not in self.archive:
             raise KeyError(run)
         return self._store.archived_refs(self.archive.entry(self._store.reader, run))
+
+    def _is_leaving(self, run: RunId) -> bool:
+        """Whether a crash left the branch of a run that is gone: its metadata goes first."""
+        pair = self._store.pair(self._tips, run)
+        if pair.meta_tip is not None:
+            return False
+        sides = {(kept.operation, kept.side): self._tips[ref]
+                 for ref, kept in self.kept.items() if kept.run == run}  # fmt: skip
+        return run in self.archive or any(
+            side == "run" and tip == pair.run_tip and (operation, "meta") in sides
+            for (operation, side), tip in sides.items()
+        )
 
     def __iter__(self) -> Iterator[RunId]:
         return iter(self._ids)
@@ -288,7 +302,7 @@ class RunStore:
         return replace(self.pair(archived.refs, archived.run_id), is_archived=True)
 
     def lock_path(self, run: str) -> Path:
-        return self.repo.common_dir / "git-wf" / f"{run}.lock"
+        return run_lock(self.repo, run)
 
     def is_live(self, run: str) -> bool:
         return is_locked(self.lock_path(run))

@@ -24,6 +24,9 @@ from git_wf.store.repo import Repo
 from git_wf.store.staging import remove_index_lock
 
 _REASON = "git-wf run "
+# One that is being made, reset or removed: whatever is in it is nobody's.
+_UNREADY = "git-wf not ready for run "
+_LOCKED = "locked"  # in a worktree's git directory: git's own name, with the reason in it
 _COMMON = b"../..\n"  # what `commondir` says, from a linked worktree's git directory
 _POOLED = Path("git-wf") / "pooled"  # the mark, below a worktree's git directory
 _OPTIONS = ("-c", "submodule.recurse=false", "-c", "worktree.useRelativePaths=false")
@@ -116,12 +119,15 @@ def find_worktree(repo: Repo, branch: str, state_dir: Path | None = None) -> lis
 
 def registrations(repo: Repo) -> list[Registration]:
     """All linked worktrees that the repository knows, vanished ones too."""
+    return [found for one in _git_dirs(repo) if (found := _registration(one)) is not None]
+
+
+def _git_dirs(repo: Repo) -> list[Path]:
     root = repo.common_dir / "worktrees"
     try:
-        names = sorted(os.listdir(root))
+        return [root / name for name in sorted(os.listdir(root))]
     except OSError:
         return []
-    return [found for name in names if (found := _registration(root / name)) is not None]
 
 
 def _registration(git_dir: Path) -> Registration | None:
@@ -129,10 +135,14 @@ def _registration(git_dir: Path) -> Registration | None:
         named = os.fsdecode((git_dir / "gitdir").read_bytes()).rstrip("\n")
     except OSError:
         return None
-    reason = None
-    with suppress(FileNotFoundError):
-        reason = (git_dir / "locked").read_text("utf-8", "replace").strip()
-    return Registration((git_dir / named).parent, git_dir, reason)
+    return Registration((git_dir / named).parent, git_dir, _lock_reason(git_dir))
+
+
+def _lock_reason(git_dir: Path) -> str | None:
+    try:
+        return (git_dir / _LOCKED).read_text("utf-8", "replace").strip()
+    except OSError:
+        return None
 
 
 def _registration_of(repo: Repo, path: Path) -> Registration | None:
@@ -155,6 +165,7 @@ def take_slot(repo: Repo, state_dir: Path, base: Oid, run: str) -> Slot:
     One that was given back is used again before a new one is made. Raises `GitFailed`, `OSError`.
     """
     trees = make_directory(state_dir / "trees")
+    remove_unready(repo, run)
     for number in chain(_pooled_numbers(repo, trees), count(1)):
         lock = Lock(trees / f"{number}.lock", f"run {run}")
         if not lock.acquire():
@@ -204,7 +215,7 @@ def _add_slot(repo: Repo, path: Path, base: Oid, run: str, lock: Lock) -> Slot:
     common = _common(repo)
     common.git(
         *_OPTIONS, "worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock",
-        "--reason", f"{_REASON}{run}", os.fspath(path), base,
+        "--reason", f"{_UNREADY}{run}", os.fspath(path), base,
     )  # fmt: skip
     try:
         git_dir = git_dir_of(repo, path)
@@ -212,6 +223,7 @@ def _add_slot(repo: Repo, path: Path, base: Oid, run: str, lock: Lock) -> Slot:
         slot = _opened(repo, path, git_dir, lock)
         _make_full(slot)
         _fill(slot, base)
+        _lock_worktree(git_dir, f"{_REASON}{run}")
     except BaseException:
         remove_worktree(repo, path)
         raise
@@ -239,14 +251,15 @@ def _make_full(slot: Slot) -> None:
 
 def _reset_slot(slot: Slot, base: Oid, run: str) -> Slot:
     _mend_link(slot)
+    _lock_worktree(slot.git_dir, f"{_UNREADY}{run}")
     (slot.git_dir / _POOLED).unlink()
-    _lock_worktree(slot, run)
     remove_index_lock(slot.repo)
     for name in _UNFINISHED:
         remove_tree(slot.git_dir / name)
     slot.repo.git("update-ref", "--no-deref", "HEAD", base)
     slot.repo.git(*_OPTIONS, "reset", "--hard", "--quiet", base)
     slot.repo.git("clean", "-ffdxq")
+    _lock_worktree(slot.git_dir, f"{_REASON}{run}")
     return slot
 
 
@@ -264,7 +277,7 @@ def reopen_slot(repo: Repo, path: Path, run: str) -> Slot | None:
         elif not known.is_pooled and known.lock_reason in (None, f"{_REASON}{run}"):
             slot = _opened(repo, path, known.git_dir, lock)
             _mend_link(slot)
-            _lock_worktree(slot, run)
+            _lock_worktree(slot.git_dir, f"{_REASON}{run}")
             return slot
     except BaseException:
         lock.release()
@@ -276,7 +289,8 @@ def reopen_slot(repo: Repo, path: Path, run: str) -> Slot | None:
 def run_of_slot(registration: Registration) -> str | None:
     """The run that a worktree is locked for; None where it is not."""
     reason = registration.lock_reason or ""
-    return reason.removeprefix(_REASON) if reason.startswith(_REASON) else None
+    owner = reason.removeprefix(_REASON).removeprefix(_UNREADY)
+    return owner if owner != reason else None
 
 
 def slots_of(repo: Repo, run: str) -> list[Path]:
@@ -297,7 +311,7 @@ def give_back(slot: Slot, pool_size: int) -> bool:
     is_kept = len(known) < pool_size and _is_poolable(slot) and _lets_go(slot)
     if is_kept:
         write_atomic(slot.git_dir / _POOLED, b"")
-        _unlock_worktree(slot.repo, slot.path)
+        _unlock_worktree(slot.git_dir)
     else:
         remove_worktree(slot.repo, slot.path)
     slot.lock.release()
@@ -364,22 +378,59 @@ def _has_work(repo: Repo, path: Path) -> bool:
 
 def keep(slot: Slot) -> None:
     """Leaves a slot as it is, for its user: no run will take it."""
-    _unlock_worktree(slot.repo, slot.path)
+    _unlock_worktree(slot.git_dir)
     slot.lock.release()
 
 
 def remove_worktree(repo: Repo, path: Path) -> None:
     """Removes a worktree of ours, its registration, and whatever is in it."""
-    _unlock_worktree(repo, path)
+    known = _registration_of(repo, path)
+    if known is not None:
+        owner = (known.lock_reason or "").removeprefix(_REASON).removeprefix(_UNREADY)
+        _lock_worktree(known.git_dir, f"{_UNREADY}{owner}")  # until it is gone
     done = _common(repo).run(
         "worktree", "remove", "--force", "--force", os.fspath(path), ok=(0, 128, 255)
     )
     if done.returncode != 0:
         # git looks into a worktree before it removes it, and this one is broken.
-        known = _registration_of(repo, path)
         remove_tree(path)
         if known is not None:
             remove_tree(known.git_dir)
+
+
+def remove_unready(repo: Repo, run: str) -> None:
+    """Removes worktrees that a killed process was making, resetting or removing.
+
+    One that git had only begun to register makes it refuse every `git worktree`. Whoever calls
+    this holds the lock of `run`; those of other runs that live are left alone.
+    """
+    for git_dir in _git_dirs(repo):
+        reason = _lock_reason(git_dir) or ""
+        owner = reason.removeprefix(_UNREADY)
+        if owner == reason or (owner != run and is_locked(run_lock(repo, owner))):
+            continue
+        known = _registration(git_dir)
+        if known is None:  # git had not come to say where it is
+            remove_tree(git_dir)
+            continue
+        lock = Lock(known.path.with_name(f"{known.path.name}.lock"), "git-wf")
+        if lock.acquire():
+            with lock:
+                remove_worktree(repo, known.path)
+
+
+def run_lock(repo: Repo, run: str) -> Path:
+    """The lock of a run: whoever holds it is at work on it."""
+    return repo.common_dir / "git-wf" / f"{run}.lock"
+
+
+def reserved_slots(repo: Repo) -> list[tuple[Path, str]]:
+    """The worktrees that runs have, or that killed processes of them left; and which run."""
+    return [
+        (one.path, one.lock_reason.removeprefix(_REASON))
+        for one in registrations(repo)
+        if one.lock_reason is not None and one.lock_reason.startswith(_REASON)
+    ]
 
 
 def _opened(repo: Repo, path: Path, git_dir: Path, lock: Lock) -> Slot:
@@ -391,14 +442,13 @@ def _common(repo: Repo) -> Repo:
     return Repo(repo.common_dir, repo.common_dir, None, repo.object_format, repo.env)
 
 
-def _lock_worktree(slot: Slot, run: str) -> None:
-    _unlock_worktree(slot.repo, slot.path)
-    reason = f"{_REASON}{run}"
-    _common(slot.repo).git("worktree", "lock", "--reason", reason, os.fspath(slot.path))
+def _lock_worktree(git_dir: Path, reason: str) -> None:
+    """As `git worktree lock`, but that one which is locked gets another reason at once."""
+    write_atomic(git_dir / _LOCKED, f"{reason}\n".encode(), mode=0o644)
 
 
-def _unlock_worktree(repo: Repo, path: Path) -> None:
-    _common(repo).run("worktree", "unlock", os.fspath(path), ok=(0, 128))
+def _unlock_worktree(git_dir: Path) -> None:
+    (git_dir / _LOCKED).unlink(missing_ok=True)
 
 
 def _mend_link(slot: Slot) -> None:

@@ -109,8 +109,8 @@ def test_the_json_object(loop: LoopRun) -> None:
         "new_run_id": OWN,
         "target": "work@1",
         "updates": [
-            {"ref": f"refs/heads/wf/run/{OWN}", "old": None, "new": loop.commits()[2]},
             {"ref": f"refs/wf/meta/{OWN}", "old": None, "new": loop.resolve(f"wf/meta/{OWN}")},
+            {"ref": f"refs/heads/wf/run/{OWN}", "old": None, "new": loop.commits()[2]},
         ],
         "kept": [],
         "applied": True,

@@ -10,7 +10,7 @@ import pytest
 
 from git_wf.store.files import Lock
 from tests.cli.conftest import LoopRun
-from tests.conftest import git
+from tests.conftest import at_work, git
 from tests.program import Program, run_id, write_workflow
 
 
@@ -81,9 +81,9 @@ def test_the_json_object(loop: LoopRun) -> None:
         "new_run_id": None,
         "target": "work@1",
         "updates": [
-            {"ref": f"refs/heads/{loop.branch}", "old": commits[6], "new": commits[2]},
-            {"ref": loop.meta, "old": meta, "new": loop.resolve(loop.meta)},
             {"ref": kept, "old": None, "new": commits[6]},
+            {"ref": loop.meta, "old": meta, "new": loop.resolve(loop.meta)},
+            {"ref": f"refs/heads/{loop.branch}", "old": commits[6], "new": commits[2]},
         ],
         "kept": [kept],
         "applied": True,
@@ -288,11 +288,9 @@ def test_without_anything_but_git(loop: LoopRun) -> None:
 
 def test_a_ref_that_moves_meanwhile(loop: LoopRun) -> None:
     """Somebody else's lock on the metadata ref: nothing moves."""
-    lock = loop.repo / ".git" / f"{loop.meta}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.touch()
     before = loop.refs()
-    result = loop.wf("rewind", "@2")
+    with at_work(loop.repo / ".git" / f"{loop.meta}.lock"):
+        result = loop.wf("rewind", "@2")
     assert result.status == 128 and result.out == ""
     assert loop.refs() == before
 

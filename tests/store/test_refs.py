@@ -11,16 +11,18 @@ from git_wf.errors import Conflict, GitFailed, UserError
 from git_wf.store.refs import (
     RefUpdate,
     Transaction,
-    keeps_refs_in_files,
+    in_order,
     list_refs,
     move_refs,
     read_ref,
+    remove_packed_lock,
     remove_stale_locks,
 )
 from git_wf.store.repo import Repo
-from tests.conftest import git
+from tests.conftest import at_work, git
 
 RUN, META = RefName("refs/heads/wf/run/01A"), RefName("refs/wf/meta/01A")
+OLD = RefName("refs/wf/old/01A/01B/run")
 IDENTITY = {
     "GIT_COMMITTER_NAME": "Rita Recorder",
     "GIT_COMMITTER_EMAIL": "rita@example.com",
@@ -162,13 +164,26 @@ class TestTransaction:
         timer.join()
         assert read_ref(opened, META) == head
 
-    def test_a_lock_that_stays(self, opened: Repo, head: Oid) -> None:
+    def test_a_lock_that_is_in_use(self, opened: Repo, head: Oid) -> None:
         lock = opened.common_dir / f"{META}.lock"
-        lock.parent.mkdir(parents=True)
-        lock.touch()
-        with pytest.raises(GitFailed) as caught:
+        with at_work(lock), pytest.raises(GitFailed) as caught:
             move_refs(opened, [RefUpdate(META, head, None)], "wf: x", IDENTITY)
         assert f"{META}.lock': File exists" in caught.value.stderr
+
+    @pytest.mark.parametrize("name", [f"{META}.lock", "packed-refs.lock"])
+    def test_a_lock_that_nobody_holds(self, opened: Repo, head: Oid, name: str) -> None:
+        move_refs(opened, [RefUpdate(META, head, None)], "wf: x", IDENTITY)
+        lock = opened.common_dir / name
+        lock.touch()
+        os.utime(lock, (1, 1))
+        move_refs(opened, [RefUpdate(META, None, head)], "wf: x", IDENTITY)
+        assert not lock.exists()
+
+    def test_what_keeps_comes_first(self, opened: Repo) -> None:
+        """In the order of git's renames, so that a crash between two of them loses nothing."""
+        one, two = commits(opened, 2)
+        updates = [RefUpdate(RUN, None, one), RefUpdate(META, two, one), RefUpdate(OLD, one, None)]
+        assert [update.ref for update in in_order(updates)] == [OLD, META, RUN]
 
     def test_a_process_that_died_is_replaced(self, opened: Repo) -> None:
         one, two = commits(opened, 2)
@@ -267,5 +282,21 @@ class TestStaleLocks:
         timer.join()
         assert path.exists()
 
-    def test_the_backend(self, opened: Repo) -> None:
-        assert keeps_refs_in_files(opened)
+    def test_those_below_a_directory(self, opened: Repo) -> None:
+        below = self.locks(opened, "refs/wf/old/01A/01B/run.lock", "refs/wf/old/01C/01B/run.lock")
+        assert remove_stale_locks(opened, ["refs/wf/old/01A"]) == below[:1]
+
+    def test_that_of_all_packed_refs(self, opened: Repo) -> None:
+        (path,) = self.locks(opened, "packed-refs.lock")
+        assert remove_packed_lock(opened) == [path]
+        assert remove_packed_lock(opened) == []
+
+    def test_packed_refs_that_are_being_written(
+        self, opened: Repo, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The lock stands still while the file beside it grows."""
+        monkeypatch.setattr("git_wf.store.refs._PACKED_LOCK_AGE", 0.3)
+        (path,) = self.locks(opened, "packed-refs.lock")
+        with at_work(opened.common_dir / "packed-refs.new"):
+            assert remove_packed_lock(opened) == []
+        assert path.exists()
