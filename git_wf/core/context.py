@@ -175,19 +175,22 @@ def cut_line(over: int) -> bytes:
 def clean_value(value: Any, depth: int = 0) -> Any:
     """A decoded JSON value as the context may hold it.
 
-    Raises `ValueError` with the fault: NaN or Infinity, or nested beyond all reason. Half
-    characters (`"\\ud800"`), which no UTF-8 can hold, become U+FFFD.
+    Raises `ValueError` with the fault: NaN or Infinity, nested beyond all reason, or of a type
+    that no JSON gives (of a handler of another package). Half characters (`"\\ud800"`), which no
+    UTF-8 can hold, become U+FFFD.
     """
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("NaN and Infinity are not JSON")
-    if isinstance(value, (list, dict)) and depth > _DEPTH_LIMIT:
+    if isinstance(value, (list, tuple, dict)) and depth > _DEPTH_LIMIT:
         raise ValueError(f"nested more than {_DEPTH_LIMIT} deep")
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [clean_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return {clean_value(str(key)): clean_value(item, depth + 1) for key, item in value.items()}
+    if value is not None and not isinstance(value, (bool, int, float)):
+        raise ValueError(f"{type(value).__name__} is not JSON")
     return value
 
 

@@ -28,7 +28,10 @@ def load_handler(kind: str) -> Handler:
     try:
         handler: Handler = point.load()
     except (ImportError, AttributeError) as err:
-        raise UserError(f"load the kind '{kind}' from '{point.value}': {err}") from err
+        raise UserError(
+            f"load the kind '{kind}' from '{point.value}': {err}",
+            hint="install the package anew, or give the node another type",
+        ) from err
     return handler
 
 

@@ -442,6 +442,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         "from git_wf.core.outcome import succeeded\n"
         "def shout(visit):\n"
         "    (visit.work_dir / 'said').write_text(visit.node.text('words').upper())\n"
+        "    if (visit.run.env.get('STOP')):\n"
+        "        raise SystemExit('stop')\n"
         "    return succeeded(notes='shouted')\n"
     )
     monkeypatch.syspath_prepend(site)
@@ -455,3 +457,28 @@ def test_an_installed_kind(wf: Program, repo: Path, configure: Configure, instal
     assert wf.ok("validate", "--strict", path).out.endswith("valid, 3 nodes, 2 edges\n")
     wf.ok("run", path)
     assert file_of(repo, "said") == "HELLO"
+
+
+def test_a_crash_leaves_nothing_locked_for_ever(
+    wf: Program,
+    repo: Path,
+    configure: Configure,
+    installed: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever ends the process in the middle of a visit: the run can be resumed, or removed."""
+    monkeypatch.setenv("STOP", "yes")
+    path = configure(
+        'a [script="echo a >a"] b [type="shout", words="x"] start -> a -> b -> exit', ""
+    )
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            wf("run", path)
+    assert git("worktree", "list", "--porcelain", cwd=repo).count("\nlocked") == 2
+    monkeypatch.delenv("STOP")
+    wf.ok("resume", run_id(1))
+    assert (file_of(repo, "a"), file_of(repo, "said")) == ("a", "X")
+    wf.ok("rm", run_id(2))
+    listed = git("worktree", "list", "--porcelain", cwd=repo)
+    assert "locked" not in listed
+    assert run_id(2) not in listed + git("branch", "--list", cwd=repo)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,37 @@ def test_values_that_no_context_can_hold(play, install):
     walked = play("a [type=nan] start -> a -> exit")
     told = "context_updates: NaN and Infinity are not JSON"
     assert walked.conclusion.failure_reason == told
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        ("raise ZeroDivisionError('x')", "deterministic", "kind 'odd' raised ZeroDivisionError: x"),
+        ("return None", "configuration", "kind 'odd' returned no outcome: None"),
+        (
+            "return Outcome('wow')", "configuration",
+            "kind 'odd' returned no outcome: status 'wow'",
+        ),
+        (
+            "return succeeded(context_updates={'a': {1}})", "deterministic",
+            "context_updates: set is not JSON",
+        ),
+        ("raise OSError(2, 'gone')", "transient", "gone"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_in_a_kind_fails_its_visit(play, install, code, kind, message):
+    head = "from git_wf.core.outcome import Outcome, succeeded\ndef odd(visit):\n    "
+    install("odd_package", head + code, "odd = odd_package:odd")
+    sys.modules.pop("odd_package", None)
+    walked = play("a [type=odd] start -> a -> exit")
+    failure = walked.last.node_outcomes["a"].failure
+    assert (failure.kind, failure.message) == (kind, message)
+
+
+def test_values_of_a_kind(play, install):
+    code = (
+        "from git_wf.core.outcome import succeeded\n"
+        "def tell(visit):\n    return succeeded(context_updates={'t': (1, None, True, 'x')})\n"
+    )
+    install("telling_package", code, "tell = telling_package:tell")
+    assert play("a [type=tell] start -> a -> exit").context["t"] == [1, None, True, "x"]
