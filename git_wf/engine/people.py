@@ -54,6 +54,7 @@ class Question:
     since: datetime
     deadline: datetime | None
     is_over: Callable[[], bool]  # the run was cancelled: stop asking
+    branch: str = ""  # the parallel branch that asks it
     child: Mapping[str, Any] | None = None  # `run, node, visit` where a child run asks it
 
     def to_json(self) -> dict[str, Any]:
@@ -69,6 +70,7 @@ class Question:
             "choices": choices,
             "since": rfc3339(self.since),
             "deadline": rfc3339(self.deadline) if self.deadline else None,
+            **({"branch": self.branch} if self.branch else {}),
             **({"child": dict(self.child)} if self.child else {}),
         }
 
@@ -94,7 +96,7 @@ class Question:
             _read_time(str(waiting["since"])),
             _read_time(str(deadline)) if deadline else None,
             is_over,
-            asked,
+            child=asked,
         )
 
 

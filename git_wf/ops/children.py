@@ -16,7 +16,7 @@ from git_wf.core.checkpoint import Checkpoint, Recorded
 from git_wf.core.children import Child, ChildStep
 from git_wf.core.clock import rfc3339
 from git_wf.core.names import RunId
-from git_wf.core.templates import TemplateError, render
+from git_wf.core.templates import GOAL_HINT, TemplateError, render
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
 from git_wf.engine.process import Cancel
@@ -26,7 +26,7 @@ from git_wf.ops.change import take_run_lock
 from git_wf.ops.dirty import Base
 from git_wf.ops.journal import Event
 from git_wf.ops.live import Listener, LiveRun, Prepared, finish, make_excludes, start_live
-from git_wf.ops.people import Answering, make_people
+from git_wf.ops.people import Answering, child_answers, make_people
 from git_wf.ops.project import Project
 from git_wf.ops.workflow import Workflow
 from git_wf.store.branches import RunRecorder
@@ -86,15 +86,15 @@ class RunChildren:
             if stored is not None and stored.conclusion is not None:
                 lock.release()
                 return EndedChild(stored)
+            answering = self._answering(stored, step, child, visit)
             if stored is None:
-                opened = self._begin(run_id, step, child, visit)
+                opened = self._begin(run_id, step, child, visit, answering)
             else:
-                answering = self._answering(stored)
                 opened = self.take_up(self.project, stored.refs, answering, self._listener(visit))
         except BaseException:
             lock.release()
             raise
-        return LiveChild(opened, lock, self)
+        return LiveChild(opened, lock, replace(self, answering=answering))
 
     def _listener(self, visit: Visit) -> Listener:
         parent, listen, touch = visit.run.run_id, self.listen, visit.watch.touch
@@ -105,15 +105,20 @@ class RunChildren:
 
         return hear
 
-    def _answering(self, stored: StoredRun | None) -> Answering:
-        """Answers of a file name the nodes of the run that was started."""
+    def _answering(
+        self, stored: StoredRun | None, step: ChildStep, child: Child, visit: Visit
+    ) -> Answering:
+        """What a child, and its own, are answered; the one answer is for the run that asked."""
         asking = None
         if stored is not None and stored.waiting is not None:
             asking = (stored.waiting.get("child") or {}).get("run") or stored.run_id
         answer = self.answering.answer if asking and asking == self.answered else None
-        return replace(self.answering, answers=None, answer=answer)
+        answers = child_answers(self.answering.answers or {}, visit.run.graph, step.node, child)
+        return replace(self.answering, answers=answers, answer=answer)
 
-    def _begin(self, run_id: RunId, step: ChildStep, child: Child, visit: Visit) -> OpenRun:
+    def _begin(
+        self, run_id: RunId, step: ChildStep, child: Child, visit: Visit, answering: Answering
+    ) -> OpenRun:
         recorder, project = visit.means.recorder, self.project
         assert isinstance(recorder, RunRecorder), step.name
         prepared = self._prepared(child, visit)
@@ -131,7 +136,7 @@ class RunChildren:
             project, prepared, {}, run_id, Base(recorder.state.run_tip, branch), excludes,
             self._listener(visit), parent,
         )  # fmt: skip
-        return OpenRun(live, prepared, make_people(self._answering(None), child.graph))
+        return OpenRun(live, prepared, make_people(answering, prepared.workflow))
 
     def _prepared(self, child: Child, visit: Visit) -> Prepared:
         """Everything but the graph and its goal is the parent's."""
@@ -140,7 +145,7 @@ class RunChildren:
         try:
             goal = render(graph.text("goal"), values, prompt=False)
         except TemplateError as err:
-            raise UserError(f"goal of '{child.origin}': {err}") from err
+            raise UserError(f"goal of '{child.origin}': {err}", hint=GOAL_HINT) from err
         workflow = Workflow(
             Path(child.origin), graph.dot, graph, parent.config, parent.tables, None, (),
             child.children,

@@ -167,7 +167,7 @@ def take_up(project: Project, refs: RunRefs, answering: Answering, listen: Liste
     """Goes on with a child run. Whoever calls this holds its lock."""
     found = _read_run(project, refs)
     asked = find_asked(found.prepared.workflow.graph, found.run.checkpoint, found.run.waiting)
-    people = make_people(answering, found.prepared.workflow.graph, found.run.waiting, asked)
+    people = make_people(answering, found.prepared.workflow, found.run.waiting, asked)
     return _open(project, found, people, listen)
 
 
@@ -223,11 +223,11 @@ def _ended(
 
 def _people(project: Project, found: _Found, answering: Answering) -> People | None:
     """Who answers; None where the run waits, and would come to wait at once again."""
-    graph, run, now = found.prepared.workflow.graph, found.run, project.clock.now()
-    asked = find_asked(graph, run.checkpoint, run.waiting)
+    workflow, run, now = found.prepared.workflow, found.run, project.clock.now()
+    asked = find_asked(workflow.graph, run.checkpoint, run.waiting)
     check_answer(answering, asked, run.run_id, now)
-    people = make_people(answering, graph, run.waiting, asked)
-    if run.waiting is None or asked is None or not is_unanswered(answering, asked, now):
+    people = make_people(answering, workflow, run.waiting, asked)
+    if run.waiting is None or asked is None or not is_unanswered(answering, workflow, asked, now):
         return people
     # Somebody may have answered in a process that was killed before it was recorded.
     has_moved = _pending_checkpoint(project, found, project.run_dir(run.run_id)) is not None
@@ -758,7 +758,10 @@ def _walk_in_place(
     if conclusion_path.exists():
         ended = load_json(conclusion_path.read_bytes(), str(conclusion_path))
         if ended.get("status") not in ("interrupted", "waiting"):
-            raise UserError(f"run {run_id} has ended: {ended.get('status')}")
+            raise UserError(
+                f"run {run_id} has ended: {ended.get('status')}",
+                hint="git wf run --in-place WORKFLOW starts another",
+            )
     try:
         text = (run_dir / "graph.dot").read_bytes()
     except OSError as err:
@@ -766,12 +769,15 @@ def _walk_in_place(
     prepared = _prepared(record, text, str(run_dir / "graph.dot"), host.env, {})
     top = Path(str(record.get("working_directory") or host.cwd))
     if not top.is_dir():
-        raise UserError(f"the folder of the run is gone: '{top}'")
+        raise UserError(
+            f"the folder of the run is gone: '{top}'", hint="bring it back, or start another run"
+        )
     waiting = _in_place_waiting(run_dir)
     asked = find_asked(prepared.workflow.graph, checkpoint, waiting)
     check_answer(answering, asked, run_id, host.clock.now())
-    people = make_people(answering, prepared.workflow.graph, waiting, asked)
-    if waiting and asked and is_unanswered(answering, asked, host.clock.now()):
+    people = make_people(answering, prepared.workflow, waiting, asked)
+    now = host.clock.now()
+    if waiting and asked and is_unanswered(answering, prepared.workflow, asked, now):
         return Ended(run_id, Conclusion("waiting", waiting=waiting), run_dir=run_dir)
     if checkpoint is not None:
         artifacts = read_disk_artifacts(run_dir, checkpoint)

@@ -22,7 +22,7 @@ from git_wf.core.names import (
 )
 from git_wf.core.sections import PARALLEL
 from git_wf.core.settings import read_settings
-from git_wf.core.templates import TemplateError, render
+from git_wf.core.templates import GOAL_HINT, TemplateError, render
 from git_wf.engine.loop import Run, walk
 from git_wf.errors import UserError
 from git_wf.ops.change import take_run_lock
@@ -128,11 +128,13 @@ def _goal(
         goal = workflow.config.run.goal
     if goal is None:
         goal = workflow.graph.text("goal")
+    if "\0" in goal:
+        raise UserError("the goal has a NUL byte", hint="--goal-file names a text file")
     values = {"inputs": inputs, "env": env, "graph": workflow.graph.attributes}
     try:
         return render(goal, values, prompt=False)
     except TemplateError as err:
-        raise UserError(f"goal: {err}") from err
+        raise UserError(f"goal: {err}", hint=GOAL_HINT) from err
 
 
 def new_run_id(host: Host, given: str | None, clock: Clock) -> RunId:
@@ -156,7 +158,7 @@ def _run_in_worktree(
         return _run_outside_git(project.host, path, options, listen, cancel, (project, checkout))
     refuse_dirty(checkout, dirty)
     prepared = prepare(project.host, path, options, read_project_tables(repo.work_tree))
-    people = make_people(options.answering, prepared.workflow.graph)
+    people = make_people(options.answering, prepared.workflow)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     _refuse_names_in_the_way(project)
     run_id = new_run_id(project.host, options.run_id, project.clock)
@@ -263,7 +265,7 @@ def _run_outside_git(
     repo = _repository_here(host)
     top = repo.work_tree if repo is not None and repo.work_tree is not None else host.cwd
     prepared = prepare(host, path, options, read_project_tables(top))
-    people = make_people(options.answering, prepared.workflow.graph)
+    people = make_people(options.answering, prepared.workflow)
     if not options.dry_run:
         refuse_worktrees(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock)

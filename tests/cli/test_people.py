@@ -246,6 +246,7 @@ def test_answers_first_and_approval_after(wf: Program, repo: Path, tmp_path: Pat
     assert visited(repo, run_id(1)) == ["plan", "review", "plan", "review"]
 
 
+TEXTS_HINT = 'hint: write h = "A": an answer is a text, or a list of texts, one a visit'
 JSON_HINT = 'hint: {"node": "answer", "another": ["first visit", "second visit"]}'
 
 
@@ -261,13 +262,11 @@ JSON_HINT = 'hint: {"node": "answer", "another": ["first visit", "second visit"]
         ),
         ("a.toml", "h = 1", "{}: 'h': an answer is a text, or a list of texts, one a visit\n"
          'hint: h = "A"'),
-        ("a.toml", "[h]\nx = 'A'", "{}: 'h': an answer is a text, or a list of texts, one a visit\n"
-         'hint: h = "A"'),
+        ("a.toml", "[h]\nx = 'A'", "answers: 'h.x': 'h' has no child workflow\n" + TEXTS_HINT),
         ("a.toml", 'h = ["A", "\\u0000"]', "{}: 'h[1]' has a NUL byte\n"
          "hint: no answer can have one"),
         ("a.json", "[]", "{}: not an object of nodes and answers\n" + JSON_HINT),
-        ("a.json", '{"h": {}}', "{}: 'h': an answer is a text, or a list of texts, one a visit\n"
-         'hint: {"h": "A"}'),
+        ("a.json", '{"h": {}}', "answers: 'h': 'h' has no child workflow\n" + TEXTS_HINT),
         ("a.json", "{", "{}: not JSON: expecting property name enclosed in double quotes: "
          "line 1 column 2 (char 1)\n" + JSON_HINT),
     ],

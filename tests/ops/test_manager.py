@@ -344,6 +344,115 @@ def test_a_child_that_waits_is_answered_through_its_parent(wf, repo, write, fsck
     fsck(repo)
 
 
+TWO = f"""
+f [shape=component] j [shape=tripleoctagon] {HOUSE} b [script="echo b >b"]
+start -> f f -> m f -> b m -> j b -> j j -> exit
+"""
+
+
+def test_a_child_that_waits_in_a_branch(wf, repo, write, fsck):
+    result = wf("run", write(ASKS, body=TWO))
+    assert result.status == 3, result.err
+    (child,) = children(wf, repo)
+    waiting = json.loads(git("show", f"{META}:waiting.json", cwd=repo))
+    assert waiting["child"] == {"run": child["run_id"], "node": "ask", "visit": 1}
+    assert log(repo, RUN) == []
+    assert wf("resume").status == 3
+    assert wf("resume", RUN, "--answer", "maybe").status == 128
+    result = wf.ok("resume", RUN, "--json", "--answer", "Y")
+    assert "b" not in visits(result)  # that branch had ended
+    assert log(repo, RUN) == ["f (success)", "j (success)"]
+    assert {git("show", f"{BRANCH}:{name}", cwd=repo) for name in ("b", "two")} == {"b", "yes"}
+    fsck(repo)
+
+
+def test_two_branches_that_wait_are_answered_one_by_one(wf, repo, write, fsck):
+    body = (
+        'f [shape=component] j [shape=tripleoctagon] a [script="true"] b [script="true"] '
+        'h [shape=hexagon] y [script="echo $GIT_WF_BRANCH >$(basename $GIT_WF_BRANCH)"] '
+        "start -> f f -> a f -> b a -> h b -> h "
+        'h -> y [label="[Y] Yes"] h -> j [label="[N] No"] y -> j j -> exit'
+    )
+    assert wf("run", write(ASKS, body=body)).status == 3
+    asked = []
+    for status in (3, 0):
+        waiting = json.loads(git("show", f"{META}:waiting.json", cwd=repo))
+        asked.append((waiting["node"], waiting["branch"]))
+        assert wf("resume", RUN, "--answer", "Y").status == status
+    assert sorted(asked) == [("h", "f@1/1-a"), ("h", "f@1/2-b")]
+    files = git("ls-tree", "--name-only", BRANCH, cwd=repo).split()
+    assert files == ["1-a", "2-b", "README"]
+    fsck(repo)
+
+
+@pytest.mark.parametrize(
+    "text", ['ask = "Y"', '[m]\nask = "Y"', '{"m": {"ask": ["Y"]}}'], ids=["name", "table", "json"]
+)
+@pytest.mark.parametrize("body", [BODY, TWO], ids=["alone", "in a branch"])
+def test_answers_of_a_file_reach_a_child(wf, repo, write, tmp_path, text, body):
+    path = tmp_path / ("answers.json" if text[0] == "{" else "answers.toml")
+    path.write_text(text)
+    body = body.replace("cat a one two", "true")
+    wf.ok("run", write(ASKS, body=body), "--answers", path)
+    assert git("show", f"{BRANCH}:two", cwd=repo) == "yes"
+
+
+def test_they_reach_a_child_that_had_waited(wf, repo, write, tmp_path):
+    assert wf("run", write(ASKS, body=TWO)).status == 3
+    other, path = tmp_path / "other.toml", tmp_path / "answers.toml"
+    other.write_text("ask = []")
+    path.write_text('m.ask = "Y"')
+    assert wf("resume", RUN, "--answers", other).status == 3
+    wf.ok("resume", RUN, "--answers", path)
+    assert git("show", f"{BRANCH}:two", cwd=repo) == "yes"
+
+
+def test_the_same_name_in_parent_and_child(wf, repo, write, tmp_path):
+    """A plain name is that of the workflow itself; a table says of which child."""
+    body = (
+        'ask [shape=hexagon] n [script="touch parent-said-no"] '
+        'm [shape=house, stack.child_workflow="child.dot"] '
+        'start -> ask ask -> m [label="[Y] Yes"] ask -> n [label="[N] No"] n -> m m -> exit'
+    )
+    path = tmp_path / "answers.toml"
+    path.write_text('ask = "N"\n[m]\nask = "Y"')
+    wf.ok("run", write(ASKS, body=body), "--answers", path)
+    assert git("ls-tree", "--name-only", BRANCH, cwd=repo).split() == [
+        "README", "one", "parent-said-no", "two",
+    ]  # fmt: skip
+
+
+def test_a_child_of_a_child_is_answered(wf, repo, write, tmp_path):
+    write_workflow(repo.parent / "inner.dot", ASKS)
+    inner = 'n [shape=house, stack.child_workflow="inner.dot"] start -> n -> exit'
+    body = 'm [shape=house, stack.child_workflow="child.dot"] start -> m -> exit'
+    path = tmp_path / "answers.toml"
+    path.write_text('m.n.ask = "Y"')
+    wf.ok("run", write(inner, body=body), "--answers", path)
+    assert git("show", f"{BRANCH}:two", cwd=repo) == "yes"
+    path.write_text('ask = "Y"')
+    wf.ok("run", write(inner, body=body), "--answers", path)
+    assert git("show", f"wf/run/{run_id(2)}:two", cwd=repo) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('aks = "Y"', "'aks' is no human node\nhint: did you mean 'm.ask'?"),
+        ('m.aks = "Y"', "'m.aks' is no human node\nhint: did you mean 'm.ask'?"),
+        ('other = "Y"', "'other' is no human node\nhint: there are: m.ask"),
+        ('a.ask = "Y"', "'a.ask': 'a' has no child workflow\nhint: there are: m"),
+        ('m.ask = "X"', "'X' is no answer to 'm.ask'\nhint: Y  Yes\nhint: N  No"),
+        ('ask = "X"', "'X' is no answer to 'ask'\nhint: Y  Yes\nhint: N  No"),
+    ],
+)
+def test_answers_that_no_child_takes(wf, repo, write, tmp_path, text, told):
+    path = tmp_path / "answers.toml"
+    path.write_text(text)
+    words = ["run", str(write(ASKS)), "--answers", str(path)]
+    wf.fails(128, words, f"error: answers: {told}\n")
+
+
 def test_a_child_is_approved_with_its_parent(wf, repo, write):
     wf.ok("run", write(ASKS), "--auto-approve")
     assert git("show", f"{BRANCH}:two", cwd=repo) == "yes"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from git_wf.core.outcome import CONFIGURATION, TIMEOUT, Outcome, failed, succeeded
+from git_wf.core.sections import branch_name
 from git_wf.engine.people import (
     Choice,
     Question,
@@ -56,7 +57,9 @@ def _answer(visit: Visit, question: Question, complaint: str) -> str | Silence:
 def _question(visit: Visit, choices: tuple[Choice, ...]) -> Question:
     since = visit.clock.now()
     earlier = visit.people.waiting or {}
-    resumed = earlier.get("node") == visit.node.id and earlier.get("visit") == visit.number
+    branch = branch_name(visit.means.branch)
+    before = (earlier.get("node"), earlier.get("visit"), earlier.get("branch") or "")
+    resumed = before == (visit.node.id, visit.number, branch)
     if resumed and visit.attempt == 1:
         since = datetime.fromisoformat(str(earlier["since"]).replace("Z", "+00:00"))
     timeout = visit.node.seconds("timeout")
@@ -68,6 +71,7 @@ def _question(visit: Visit, choices: tuple[Choice, ...]) -> Question:
         since,
         since + timedelta(seconds=timeout) if timeout else None,
         visit.watch.cancel.is_set,
+        branch,
     )
 
 
