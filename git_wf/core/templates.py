@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from git_wf.core.conditions import text_of_json
 from git_wf.core.context import lookup
 
+GOAL_HINT = "a goal can name {{ inputs.NAME }}, {{ env.NAME }} and {{ graph.NAME }}"
 FIRST_NAMES = ("goal", "inputs", "run", "env", "graph", "context")
 _TEMPLATE = re.compile(
     r"""(?<!\$)\{\{\s*(?P<name>[A-Za-z_]\w*(?:\.[\w-]+)*)\s*(?P<quote>\|\s*sh\s*)?\}\}
