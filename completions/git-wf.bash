@@ -59,6 +59,8 @@ __git_wf_options() {
             ;;
         runs) echo "--status --label --workflow --sort --json" ;;
         show | reflog | bisect) echo "--json" ;;
+        inspect) echo "--field --json" ;;
+        diff) echo "--state --patch --stat --exit-code --json" ;;
         graph) echo "--output --format --json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
@@ -91,14 +93,14 @@ __git_wf_value() {
             ;;
         --sort) __git_wf_words "created updated status workflow checkpoints -created -updated" ;;
         --pretty) __git_wf_words "oneline short medium full fuller wf wf-full" ;;
-        --goal | --workflow | --since | --node | --input | --label | --id | --answer | --older-than | --keep) COMPREPLY=() ;;
+        --goal | --workflow | --field | -f | --since | --node | --input | --label | --id | --answer | --older-than | --keep) COMPREPLY=() ;;
         *) return 1 ;;
     esac
 }
 
 # Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
 _git_wf() {
-    local verbs="run resume log runs show graph reflog bisect rewind fork undo redo rm prune"
+    local verbs="run resume log runs show inspect diff graph reflog bisect rewind fork undo redo rm prune"
     verbs+=" archive verify du validate setup"
     local verb="" place
     local __git_wf_through_git=${__git_wf_through_git-yes}
@@ -128,7 +130,7 @@ _git_wf() {
                 __git_wf_words "$(__git_wf_runs 4)"
                 COMPREPLY+=("${files[@]}")
                 ;;
-            log | show | reflog | bisect | rewind | fork | resume | undo | redo | rm | archive | verify | du)
+            log | show | inspect | diff | reflog | bisect | rewind | fork | resume | undo | redo | rm | archive | verify | du)
                 __git_wf_words "$(__git_wf_runs 4)"
                 ;;
         esac

@@ -48,6 +48,8 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a resume -d 'Go on with a run th
 complete -c git-wf -n __fish_git_wf_needs_verb -a log -d 'Show the timeline of a run'
 complete -c git-wf -n __fish_git_wf_needs_verb -a runs -d 'List the runs in this repository'
 complete -c git-wf -n __fish_git_wf_needs_verb -a show -d 'Show one checkpoint'
+complete -c git-wf -n __fish_git_wf_needs_verb -a inspect -d 'Show what was recorded of a checkpoint'
+complete -c git-wf -n __fish_git_wf_needs_verb -a diff -d 'Compare two checkpoints'
 complete -c git-wf -n __fish_git_wf_needs_verb -a graph -d 'Draw a workflow, or a run'
 complete -c git-wf -n __fish_git_wf_needs_verb -a reflog -d 'Tell the story of the refs of a run'
 complete -c git-wf -n __fish_git_wf_needs_verb -a bisect -d 'Find the node that broke it'
@@ -64,9 +66,9 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a validate -d 'Check workflow fi
 complete -c git-wf -n __fish_git_wf_needs_verb -a setup -d 'Teach plain git to show runs'
 
 complete -c git-wf -n '__fish_git_wf_is run validate graph' -a '(__fish_git_wf_workflows)'
-complete -c git-wf -n '__fish_git_wf_is log show graph reflog bisect rewind fork resume undo redo rm archive verify du' -a '(__fish_git_wf_runs 4)' -d Run
+complete -c git-wf -n '__fish_git_wf_is log show inspect diff graph reflog bisect rewind fork resume undo redo rm archive verify du' -a '(__fish_git_wf_runs 4)' -d Run
 
-complete -c git-wf -n '__fish_git_wf_is run resume log runs show graph reflog bisect rewind fork undo redo rm prune archive verify du validate setup' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_is run resume log runs show inspect diff graph reflog bisect rewind fork undo redo rm prune archive verify du validate setup' -l json -d 'Print JSON'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s q -l quiet -d 'Say less'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s v -l verbose -d 'Say more'
 complete -c git-wf -n '__fish_git_wf_is run resume' -l auto-approve -d 'Take the first choice wherever a person is asked'
@@ -94,6 +96,11 @@ complete -c git-wf -n '__fish_git_wf_is log' -l reverse -d 'Newest first'
 complete -c git-wf -n '__fish_git_wf_is log' -l oneline -d 'A line each'
 complete -c git-wf -n '__fish_git_wf_is log' -l graph -d 'With the parallel branches'
 complete -c git-wf -n '__fish_git_wf_is log' -l stat -d 'With the files that changed'
+complete -c git-wf -n '__fish_git_wf_is inspect' -x -s f -l field -d 'Print one field'
+complete -c git-wf -n '__fish_git_wf_is diff' -l state -d 'Compare context and outcomes'
+complete -c git-wf -n '__fish_git_wf_is diff' -s p -l patch -d 'What changed, line by line'
+complete -c git-wf -n '__fish_git_wf_is diff' -l stat -d 'How much changed'
+complete -c git-wf -n '__fish_git_wf_is diff' -l exit-code -d 'Status 1 where there is a difference'
 complete -c git-wf -n '__fish_git_wf_is log' -s p -l patch -d 'With what changed in them'
 complete -c git-wf -n '__fish_git_wf_is log' -x -l format -a 'oneline short medium full fuller wf wf-full' -d 'A format'
 complete -c git-wf -n '__fish_git_wf_is log' -x -l pretty -a 'oneline short medium full fuller wf wf-full' -d 'A format'

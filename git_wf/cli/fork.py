@@ -44,6 +44,8 @@ def command(
             return
         done = fork(project, words, new_run_id=new_run_id, dry_run=dry_run)
         tell_section(words, done.entry)
+        for notice in done.notices:
+            write_error(f"notice: {notice}")
         if as_json:
             write_json(done.change.to_json())
         elif done.script is not None:

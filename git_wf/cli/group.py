@@ -17,6 +17,8 @@ VERBS = {
     "log": "Show the timeline of a run",
     "runs": "List the runs in this repository",
     "show": "Show one checkpoint",
+    "inspect": "Show what was recorded of a checkpoint",
+    "diff": "Compare two checkpoints",
     "graph": "Draw a workflow, or a run",
     "reflog": "Tell the story of a run's refs",
     "bisect": "Find the node that broke it",

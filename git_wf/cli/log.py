@@ -33,6 +33,7 @@ from git_wf.ops.log import RunLog, read_log, read_logs
 from git_wf.ops.log_lines import GitLog, Wanted, wanted_entries
 from git_wf.ops.project import Project
 
+COUNTED = 1000  # checkpoints of a table: to count what changed at more of them takes seconds
 ONELINE = "%C(auto)%h%C(reset) %(title)"
 _COUNT = re.compile(r"-([0-9]+)")  # as git has it: `-3`
 
@@ -95,6 +96,7 @@ def command(
             write_json({"format": FORMAT, "runs": told} if of_all else told[0])
         elif as_lines:
             for log, entries in shown:
+                log.count_changes(entries)
                 for entry in entries:
                     line = {"run_id": log.run.run_id, **log.checkpoint_json(entry)}
                     sys.stdout.write(json_text(line) + end)
@@ -106,8 +108,9 @@ def command(
                     else:
                         _write_git(project, log, entries, asked, colour, nul)
         for log in logs:
+            which = f"run {log.run.run_id}: " if of_all else ""
             for notice in log.notices:
-                write_error(f"notice: {notice}")
+                write_error(f"notice: {which}{notice}")
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,8 @@ def _write_table(
     if with_gap:
         write("")
     _write_head(log, colour)
+    if len(entries) <= COUNTED:
+        log.count_changes(entries)
     now = project.host.clock.now()
     rows = [_row(log, entry, age(entry.timestamp, now)) for entry in entries]
     for entry, line in zip(entries, table(rows, right=(0, 3)), strict=True):
@@ -195,6 +200,8 @@ def _write_head(log: RunLog, colour: bool) -> None:
     workflow = one_line(str(record.get("workflow_slug") or "workflow"))
     status = painted(log.status, log.status, colour)
     write(f"run {log.run.run_id}  {workflow}  {status}")
+    if log.run.foreign is not None:
+        write(f"recorded by {log.run.dialect.capitalize()}")
     origin = record.get("forked_from")
     if origin:
         write(f"forked from run {origin.get('run')} @{origin.get('ordinal')}")
@@ -209,8 +216,9 @@ def _write_head(log: RunLog, colour: bool) -> None:
         for line in waiting_lines(log.run.waiting):
             write(line)
         write(f"go on: git wf resume {log.run.run_id} {answer_option(log.run.waiting)}")
-    place = "archived" if log.run.refs.is_archived else f"branch {log.branch}"
-    write(f"{place}, from {short(log.run.base)}")
+    place = f"branch {log.branch}" if log.run.refs.run_tip else "no run branch"
+    place = "archived" if log.run.refs.is_archived else place
+    write(f"{place}, from {short(log.run.base)}" if log.run.base else place)
     used = usage_text(log.run.checkpoint.totals if log.run.checkpoint else {})
     if used:
         write(f"used: {used}")
@@ -221,7 +229,9 @@ def _write_head(log: RunLog, colour: bool) -> None:
 def _row(log: RunLog, entry: Entry, when: str) -> tuple[str, ...]:
     counts = log.counts_of(entry)
     changed = "no change"
-    if counts.files:
+    if counts is None:
+        changed = "not known" if entry.commit and log.counts else ""
+    elif counts.files:
         changed = f"{counts.files} file{'' if counts.files == 1 else 's'}"
         changed += f" +{counts.insertions} -{counts.deletions}"
     return (
@@ -242,4 +252,6 @@ def _painted_row(entry: Entry, line: str, colour: bool) -> str:
     status = entry.recorded_status or entry.status
     head, found, rest = line.partition(f"  {status}")
     line = f"{head}{painted(found, entry.status, True)}{rest}"
+    if entry.commit is None:
+        return line
     return line.replace(short(entry.commit), painted(short(entry.commit), "commit", True), 1)

@@ -7,6 +7,7 @@ them are inside `run.json`. What a run is made of is put together here; what is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -16,7 +17,7 @@ from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.clock import rfc3339
 from git_wf.core.context import IDENTITY_KEYS
 from git_wf.core.graph import Edge, Graph, Node
-from git_wf.core.names import FOREIGN_NAMESPACES, Oid
+from git_wf.core.names import FOREIGN_NAMESPACES, Oid, trace_name, visit_name
 from git_wf.core.outcome import FAILURE_CLASSES, TRANSIENT, Outcome, normal_status
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import ForeignCommitFields
@@ -26,6 +27,7 @@ OURS = "wf"  # the dialect of what git-wf writes, in whatever namespace
 NO_COMMIT = "no run commit"
 NO_METADATA = "no metadata"
 GRAPH_FILES = ("graph.fabro", "graph.dot")
+TRACE_DIRECTORIES = ("nodes/", "stages/")
 RECORDS = ("run.json", "checkpoint.json", "manifest.json", "start.json", "conclusion.json")
 
 Record = Mapping[str, Any]
@@ -60,11 +62,16 @@ def conclusion_record(files: Mapping[str, Record]) -> Record | None:
     return files.get("conclusion.json") or _table(files.get("run.json"), "conclusion") or None
 
 
-def run_record(run: str, files: Mapping[str, Record], graph_text: str | None) -> dict[str, Any]:
+def spec_record(files: Mapping[str, Record]) -> Record:
+    """What a run is made of, in `run.json`; empty where there is none."""
+    outer = files.get("run.json") or {}
+    return _table(outer, "spec") or outer
+
+
+def run_record(run: str, files: Mapping[str, Record]) -> dict[str, Any]:
     """What is known of a run, by the names that our own `run.json` has. `base_sha` is not there:
     the recorded one is wrong more often than right."""
-    outer = files.get("run.json") or {}
-    spec = _table(outer, "spec") or outer
+    outer, spec = files.get("run.json") or {}, spec_record(files)
     manifest = files.get("manifest.json") or {}
     start = files.get("start.json") or _table(outer, "start")
     git = _table(spec, "git")
@@ -83,13 +90,19 @@ def run_record(run: str, files: Mapping[str, Record], graph_text: str | None) ->
         "base_branch": spec.get("base_branch") or manifest.get("base_branch") or git.get("branch"),
         "labels": _texts(spec.get("labels")),
         "inputs": {},
-        "config": {},
+        "config": _config(spec),
         "goal": goal,
         "graph": graph.to_json() if graph else None,
-        "has_graph": graph is not None or graph_text is not None,
         "forked_from": None,
         "lineage": [],
     }
+
+
+def _config(spec: Record) -> dict[str, Any]:
+    """Of their configuration what ours has as well: the patterns kept out of checkpoints."""
+    run = _table(_table(spec, "settings"), "run")
+    globs = _list(_table(run, "checkpoint").get("exclude_globs"))
+    return {"checkpoint": {"exclude_globs": globs}} if globs else {}
 
 
 def foreign_graph(spec: Record) -> Graph | None:
@@ -133,6 +146,17 @@ def _attributes(attrs: Record) -> dict[str, Value]:
         if isinstance(value, (str, int, float, Duration)):
             found[str(key)] = value
     return found
+
+
+def is_trace_of(path: str, node: str, visit: int) -> bool:
+    """Whether a file of a metadata tree is of the trace of a visit: `nodes/fix-visit_2/…`, or
+    `stages/007-fix@2/…`."""
+    top, _, rest = path.partition("/")
+    name = rest.split("/", 1)[0]
+    if top == "nodes":
+        return name == trace_name(node, visit)
+    counted = re.sub(r"^[0-9]+-", "", name)
+    return visit_name(node, visit) in (name, counted)
 
 
 # A checkpoint.

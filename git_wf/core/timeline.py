@@ -52,6 +52,11 @@ class Entry:
         """`plan@2`; `@0` for the state before the first node."""
         return visit_name(self.node, self.visit) if self.ordinal else "@0"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether both of its commits are known: one can go back to it."""
+        return self.commit is not None and self.metadata_commit is not None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "ordinal": self.ordinal,
@@ -147,7 +152,8 @@ def _by_ordinal(ordinal: int, entries: Sequence[Entry], start: Entry) -> Entry:
         if entry.ordinal == ordinal:
             return entry
     if not entries:
-        raise UserError(f"no checkpoint '@{ordinal}': the run has none yet, only '@0'")
+        told = f"no checkpoint '@{ordinal}': the run has none yet, only '@0'"
+        raise UserError(told, hint="git wf resume goes on with the run")
     raise UserError(
         f"no checkpoint '@{ordinal}': the run has @{entries[0].ordinal} to @{entries[-1].ordinal}",
         hint="git wf log lists them",

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from git_wf.core.checkpoint import dump_json
+from git_wf.core.checkpoint import FORMAT, dump_json
 from git_wf.core.clock import rfc3339
+from git_wf.core.graph import Graph
 from git_wf.core.names import RUN_ID_HINT, RunId, is_run_id
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import metadata_message
 from git_wf.errors import UserError
+from git_wf.ops.adopt import Adopted, adopt, target_state, workflow_of
 from git_wf.ops.change import Change, carry_out, operation_of, script_of
 from git_wf.ops.project import Project
-from git_wf.ops.rewind import require_recorded, target_tree
+from git_wf.ops.rewind import require_recorded
 from git_wf.ops.select import Selected, select
 from git_wf.store.objects import Commit
 from git_wf.store.objects import Entry as TreeEntry
@@ -32,6 +34,7 @@ class Forked:
     entry: Entry
     branch: str  # short name
     script: str | None  # of a dry run
+    notices: tuple[str, ...] = ()
 
 
 def fork(
@@ -42,7 +45,8 @@ def fork(
     moment = project.clock.now()
     entry = selected.entry(project, default="0")
     run_id = _new_id(project, new_run_id, moment)
-    plan = plan_fork(project, selected, entry, run_id, moment)
+    state = _state(project, selected, entry)
+    plan = plan_fork(project, selected, entry, state, run_id, moment)
     change = carry_out(project, plan, moment, dry_run=dry_run)
     return Forked(
         change=change,
@@ -51,7 +55,26 @@ def fork(
         entry=entry,
         branch=project.settings.names.short_branch(run_id),
         script=script_of(project, plan, moment) if dry_run else None,
+        notices=state.notices,
     )
+
+
+def _state(project: Project, selected: Selected, entry: Entry) -> Adopted:
+    """The metadata tree of the target: as it is, or as it is taken over from another system."""
+    run = selected.run
+    if run.foreign is not None:
+        workflow_of(project, run)  # without one nothing else matters
+    try:
+        require_recorded(entry, "forked from")
+    except UserError as err:
+        states = (selected.timeline.start, *selected.timeline.entries)
+        whole = [one.ordinal for one in states if one.is_whole]
+        if whole:
+            err.hints = (f"git wf fork {run.run_id} @{whole[-1]} starts from the newest that has",)
+        raise
+    if run.foreign is not None:
+        return adopt(project, selected, entry)
+    return target_state(project, selected, entry)
 
 
 def _new_id(project: Project, given: str | None, moment: datetime) -> RunId:
@@ -66,16 +89,22 @@ def _new_id(project: Project, given: str | None, moment: datetime) -> RunId:
 
 
 def plan_fork(
-    project: Project, selected: Selected, entry: Entry, new_run: RunId, moment: datetime
+    project: Project,
+    selected: Selected,
+    entry: Entry,
+    state: Adopted,
+    new_run: RunId,
+    moment: datetime,
 ) -> RefPlan:
     run = selected.run
     names, form = project.settings.names, project.repo.object_format
     target = require_recorded(entry)
     assert entry.metadata_commit is not None, entry
-    record = new_blob(
-        "run.json of the new run", dump_json(_record(run, entry, new_run, moment)), form
-    )
-    entries = {**target_tree(project, entry), b"run.json": TreeEntry("100644", record.oid)}
+    made = _record(run, entry, new_run, moment)
+    if state.graph is not None:
+        made |= _adopted_record(project, run, state.graph)
+    record = new_blob("run.json of the new run", dump_json(made), form)
+    entries = {**state.tree, b"run.json": TreeEntry("100644", record.oid)}
     tree = new_tree("its state: the target's, with that run.json", entries, form)
     commit = Commit(
         tree=tree.oid,
@@ -103,18 +132,20 @@ def plan_fork(
             RefUpdate(names.meta_ref(new_run), metadata.oid, None),
             RefUpdate(names.run_branch(new_run), target, None),
         ),
-        objects=(record, tree, metadata),
+        objects=(*state.objects, record, tree, metadata),
         target=entry.name,
     )
 
 
 def _record(run: StoredRun, entry: Entry, new_run: RunId, moment: datetime) -> dict[str, Any]:
-    origin = {
+    origin: dict[str, Any] = {
         "run": run.run_id,
         "commit": entry.commit,
         "metadata_commit": entry.metadata_commit,
         "ordinal": entry.ordinal,
     }
+    if run.foreign is not None:
+        origin["dialect"] = run.dialect
     return {
         **{key: value for key, value in run.record.items() if key != "parent"},
         "run_id": new_run,
@@ -123,3 +154,9 @@ def _record(run: StoredRun, entry: Entry, new_run: RunId, moment: datetime) -> d
         "forked_from": origin,
         "lineage": [*(run.record.get("lineage") or []), origin],
     }
+
+
+def _adopted_record(project: Project, run: StoredRun, graph: Graph) -> dict[str, Any]:
+    """What a record of ours has that theirs has not."""
+    base = project.store.reader.read_commit(run.base)
+    return {"format": FORMAT, "base_tree": base.tree, "graph": graph.to_json()}

@@ -14,6 +14,7 @@ from git_wf.core.dot import parse
 from git_wf.core.drawing import Mark, Marks, to_graphviz, to_json, to_text
 from git_wf.core.graph import Graph
 from git_wf.errors import StateUnreadable, UserError
+from git_wf.ops.adopt import workflow_of
 from git_wf.ops.host import Host
 from git_wf.ops.log import run_status
 from git_wf.ops.project import Project, open_project
@@ -43,10 +44,9 @@ def find_subject(host: Host, word: str | None) -> Subject:
 
     Raises `UserError` for what is neither, `WorkflowInvalid` for a file that does not parse.
     """
-    if word is not None and (host.cwd / word).is_file():
+    suffixes = (".dot", ".gv", ".fabro", ".toml")
+    if word is not None and ((host.cwd / word).is_file() or Path(word).suffix in suffixes):
         return Subject(load_workflow(Path(word)).graph, {})
-    if word is not None and Path(word).suffix in (".dot", ".gv", ".fabro", ".toml"):
-        raise UserError(f"no file '{word}'")
     project = open_project(host)
     try:
         return _subject_of_run(project, word)
@@ -55,14 +55,20 @@ def find_subject(host: Host, word: str | None) -> Subject:
 
 
 def _subject_of_run(project: Project, word: str | None) -> Subject:
-    run = project.store.load(find_run(project, word, project.store.refs()))
+    run = project.store.load(find_run(project, word, project.store.every()))
+    graph = stored_graph(project, run)
+    marks = run_marks(run, project.store.timeline(run), run_status(project, run), graph)
+    return Subject(graph, marks, run.run_id)
+
+
+def stored_graph(project: Project, run: StoredRun) -> Graph:
+    """The workflow that a run carries. Raises `StateUnreadable` where there is none."""
+    if run.foreign is not None:
+        return workflow_of(project, run)
     text = project.store.read_bytes(run.tree, "graph.dot")
     if text is None:
         raise StateUnreadable(f"run {run.run_id} has no graph.dot in its metadata")
-    origin = f"{project.settings.names.meta_ref(run.run_id)}:graph.dot"
-    graph = parse(text.decode("utf-8", "surrogateescape"), origin)
-    marks = run_marks(run, project.store.timeline(run), run_status(project, run), graph)
-    return Subject(graph, marks, run.run_id)
+    return parse(text.decode("utf-8", "surrogateescape"), f"{run.refs.meta_tip}:graph.dot")
 
 
 def run_marks(run: StoredRun, timeline: Timeline, status: str, graph: Graph) -> dict[str, Mark]:
@@ -117,7 +123,9 @@ def draw(subject: Subject, form: str, env: Mapping[str, str]) -> bytes:
             f"Graphviz took more than {PATIENCE:g} s", hint="git wf graph --format text"
         ) from err
     except OSError as err:
-        raise UserError(f"cannot run '{program}': {err.strerror}") from err
+        raise UserError(
+            f"cannot run '{program}': {err.strerror}", hint="git wf graph --format text"
+        ) from err
     if done.returncode != 0:
         told = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
         raise UserError(f"Graphviz failed: {told[0]}", hint="git wf graph --format text")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from git_wf.core.checkpoint import FORMAT
+from git_wf.core.dialects import OURS
 from git_wf.core.names import Oid
 from git_wf.core.outcome import normal_status
 from git_wf.core.timeline import Entry
@@ -14,39 +15,44 @@ from git_wf.errors import StateUnreadable
 from git_wf.ops.project import Project
 from git_wf.ops.select import find_run
 from git_wf.store.archive import ArchivedRun
-from git_wf.store.runs import ChangeCounts, RunRefs, StoredRun, Timeline
-
-DIALECT = "wf"
+from git_wf.store.dialects import ForeignRun
+from git_wf.store.runs import ChangeCounts, RunRefs, RunStore, StoredRun, Timeline
 
 
 @dataclass(frozen=True)
 class RunLog:
-    """A run with its timeline and what changed at each checkpoint."""
+    """A run with its timeline, and what changed at those checkpoints that were counted."""
 
     run: StoredRun
     timeline: Timeline
-    counts: Mapping[Oid, ChangeCounts]
     status: str
     branch: str  # short name
     metadata_ref: str
     notices: tuple[str, ...]
+    store: RunStore = field(repr=False)
+    counts: dict[Oid, ChangeCounts] = field(default_factory=dict, repr=False)
 
-    def counts_of(self, entry: Entry) -> ChangeCounts:
-        found = self.counts.get(entry.commit) if entry.commit else None
-        return found or ChangeCounts()
+    def count_changes(self, entries: Sequence[Entry]) -> None:
+        """Counts what changed at these checkpoints: git compares two trees for each."""
+        self.counts.update(self.store.change_counts(self.timeline, entries))
+
+    def counts_of(self, entry: Entry) -> ChangeCounts | None:
+        """None where it is not known: without a commit, or where objects are missing."""
+        return self.counts.get(entry.commit) if entry.commit else None
 
     def to_json(self, entries: Sequence[Entry]) -> dict[str, Any]:
         """With those of its checkpoints that are asked for."""
+        self.count_changes(entries)
         record, refs = self.run.record, self.run.refs
         return {
             "format": FORMAT,
             "run_id": self.run.run_id,
-            "dialect": DIALECT,
+            "dialect": self.run.dialect,
             "workflow": record.get("workflow_slug"),
             "status": self.status,
             "finalized": self.run.conclusion is not None,
             "waiting": waiting_json(self.run, self.status),
-            "base": self.run.base,
+            "base": self.run.base or None,
             "branch": self.branch if refs.run_tip and not refs.is_archived else None,
             "metadata_ref": self.metadata_ref if refs.meta_tip and not refs.is_archived else None,
             "archived": refs.is_archived,
@@ -58,38 +64,40 @@ class RunLog:
         }
 
     def checkpoint_json(self, entry: Entry) -> dict[str, Any]:
-        counts = self.counts_of(entry)
-        return {
-            **entry.to_json(),
-            "files_changed": counts.files,
-            "insertions": counts.insertions,
-            "deletions": counts.deletions,
-        }
+        return {**entry.to_json(), **counts_json(self.counts_of(entry))}
 
 
 def read_log(project: Project, run: str | None) -> RunLog:
     """The run that `run` names, else the default one."""
-    return _read_log(project, find_run(project, run, project.store.refs()))
+    return _read_log(project, find_run(project, run, project.store.every()))
 
 
 def read_logs(project: Project) -> list[RunLog]:
     """Of all runs, oldest first."""
-    return [_read_log(project, refs) for refs in project.store.refs().values()]
+    return [_read_log(project, refs) for refs in project.store.every().values()]
 
 
 def _read_log(project: Project, refs: RunRefs) -> RunLog:
-    stored = project.store.load(refs)
-    timeline = project.store.timeline(stored)
-    names = project.settings.names
+    store = project.store
+    stored = store.load(refs)
+    timeline = store.timeline(stored)
     return RunLog(
         run=stored,
         timeline=timeline,
-        counts=project.store.change_counts(timeline),
         status=run_status(project, stored),
-        branch=names.short_branch(stored.run_id),
-        metadata_ref=names.meta_ref(stored.run_id),
+        branch=store.run_ref(refs).removeprefix("refs/heads/"),
+        metadata_ref=store.meta_ref(refs),
         notices=tuple(_notices(stored, timeline)),
+        store=store,
     )
+
+
+def counts_json(counts: ChangeCounts | None) -> dict[str, int | None]:
+    return {
+        "files_changed": counts.files if counts else None,
+        "insertions": counts.insertions if counts else None,
+        "deletions": counts.deletions if counts else None,
+    }
 
 
 def run_status(project: Project, run: StoredRun) -> str:
@@ -101,6 +109,8 @@ def recorded_status(run: StoredRun) -> str:
     """The same, of a run that nobody goes on with, or that we hold ourselves."""
     if run.conclusion is not None:
         return str(run.conclusion.get("status") or "unknown")
+    if run.foreign is not None:
+        return "unknown"  # it may go on where it was begun
     return "waiting" if run.waiting is not None else "interrupted"
 
 
@@ -112,6 +122,8 @@ def waiting_json(run: StoredRun, status: str) -> dict[str, Any] | None:
 
 
 def _notices(run: StoredRun, timeline: Timeline) -> list[str]:
+    if run.foreign is not None:
+        return list(timeline.notices)
     notices = []
     if run.refs.run_tip is None:
         notices.append("no run branch: the metadata alone is shown")
@@ -145,11 +157,12 @@ class RunSummary:
     waiting: Mapping[str, Any] | None = None  # what for, where the status is `waiting`
     parent: Mapping[str, Any] | None = None  # `run, node, visit` that it is a child of
     is_archived: bool = False
+    dialect: str = OURS
 
     def to_json(self) -> dict[str, Any]:
         return {
             "run_id": self.run_id,
-            "dialect": DIALECT,
+            "dialect": self.dialect,
             "workflow": self.workflow,
             "status": self.status,
             "created_at": self.created_at,
@@ -210,11 +223,14 @@ def _has_label(run: RunSummary, label: str) -> bool:
 
 def list_runs(project: Project) -> list[RunSummary]:
     """All runs, newest first. One that cannot be read is listed, with what is wrong."""
-    known = project.store.refs()
+    known = project.store.every()
     archived = known.archive.entries(project.store.reader)
+    foreign = project.store.load_elsewhere(known)
     is_open = set(known.open)
     return [
-        summarize(project, known[run]) if run in is_open else archived_summary(run, archived[run])
+        summarize(project, known[run], foreign.get(run))
+        if run in is_open
+        else archived_summary(run, archived[run])
         for run in reversed(list(known))
     ]
 
@@ -248,17 +264,17 @@ def _unreadable(run: str, err: StateUnreadable, *, is_archived: bool = False) ->
     )  # fmt: skip
 
 
-def summarize(project: Project, refs: RunRefs) -> RunSummary:
-    """What a list shows of a run."""
-    names = project.settings.names
-    branch = names.short_branch(refs.run_id) if refs.run_tip else None
-    meta = names.meta_ref(refs.run_id) if refs.meta_tip else None
+def summarize(project: Project, refs: RunRefs, run: StoredRun | None = None) -> RunSummary:
+    """What a list shows of a run; `run` where it was read already."""
+    store = project.store
+    branch = store.run_ref(refs).removeprefix("refs/heads/") if refs.run_tip else None
+    meta = store.meta_ref(refs) if refs.meta_tip else None
     try:
-        run = project.store.load(refs)
+        run = run or store.load(refs)
     except StateUnreadable as err:
         return replace(_unreadable(refs.run_id, err), branch=branch, metadata_ref=meta)
     record, checkpoint, status = run.record, run.checkpoint, run_status(project, run)
-    return RunSummary(
+    summary = RunSummary(
         run_id=refs.run_id,
         workflow=record.get("workflow_slug"),
         status=status,
@@ -272,4 +288,18 @@ def summarize(project: Project, refs: RunRefs) -> RunSummary:
         forked_from=record.get("forked_from"),
         parent=record.get("parent"),
         waiting=waiting_json(run, status),
+        dialect=run.dialect,
+    )
+    return summary if run.foreign is None else _of_foreign(summary, run.foreign)
+
+
+def _of_foreign(summary: RunSummary, run: ForeignRun) -> RunSummary:
+    """The checkpoints of both sides, and what of the run is missing."""
+    last = run.entries[-1] if run.entries else None
+    return replace(
+        summary,
+        updated_at=last.timestamp if last else summary.created_at,
+        checkpoints=len(run.entries),
+        current_node=last.node if last else None,
+        problem="; ".join(run.notices) or None,
     )

@@ -10,6 +10,7 @@ from git_wf.core.names import Oid, RefName
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import metadata_message, parse_trailers
 from git_wf.errors import StateUnreadable, UserError
+from git_wf.ops.adopt import target_state
 from git_wf.ops.change import (
     Change,
     carry_out,
@@ -22,7 +23,7 @@ from git_wf.ops.change import (
 )
 from git_wf.ops.project import Project
 from git_wf.ops.select import Selected, select
-from git_wf.store.objects import Commit, Tree
+from git_wf.store.objects import Commit
 from git_wf.store.plans import NewObject, RefPlan, new_commit, new_tree
 from git_wf.store.refs import RefUpdate
 from git_wf.store.runs import StoredRun
@@ -43,10 +44,10 @@ def rewind(project: Project, words: Sequence[str], *, dry_run: bool) -> Rewound:
     Raises `Conflict` while the run is live, `UserError` where there is nothing to go back to or
     the user has the branch checked out.
     """
-    selected = select(project, words)
+    selected = select(project, words, only_ours=True)
     with held_run(project, selected.run.run_id, only_ask=dry_run):
         if not dry_run:  # what was read before the lock was held may be out of date
-            selected = select(project, words)
+            selected = select(project, words, only_ours=True)
         moment = project.clock.now()
         entry = selected.entry(project, default="1")
         plan = plan_rewind(project, selected, entry, moment)
@@ -64,7 +65,7 @@ def plan_rewind(project: Project, selected: Selected, entry: Entry, moment: date
         hint = f"fetch it: {project.store.fetch_command(run.refs)}"
         raise StateUnreadable(f"run {run.run_id} has no run branch", hint=hint)
     operation = operation_of(selected.last_operation, moment, "rewind", run, entry.name)
-    objects, metadata = _metadata(project, run, entry, moment, operation)
+    objects, metadata = _metadata(project, selected, entry, moment, operation)
     if tip == entry.commit and _is_there_already(project, run, objects[-1]):
         return _finishing_plan(project, run, entry, moment, operation)
     kept: tuple[RefName, ...] = ()
@@ -107,35 +108,39 @@ def _finishing_plan(
     )
 
 
-def require_recorded(entry: Entry) -> Oid:
+LIST_HINT = "git wf rewind --list tells the checkpoints that can be named"
+
+
+def require_recorded(entry: Entry, done: str = "gone back to") -> Oid:
     """The run commit of a checkpoint that both refs know."""
     if entry.commit is None:
-        raise UserError(f"checkpoint {entry.name} has no run commit: it cannot be gone back to")
+        raise UserError(
+            f"checkpoint {entry.name} has no run commit: it cannot be {done}", hint=LIST_HINT
+        )
     if entry.metadata_commit is None:
-        raise UserError(f"checkpoint {entry.name} has no metadata: it cannot be gone back to")
+        raise UserError(
+            f"checkpoint {entry.name} has no metadata: it cannot be {done}", hint=LIST_HINT
+        )
     return entry.commit
 
 
-def target_tree(project: Project, entry: Entry) -> Tree:
-    """The metadata tree of a checkpoint; of `@0`, that of `init run`."""
-    assert entry.metadata_commit is not None, entry
-    return project.store.tree_of(entry.metadata_commit)
-
-
 def _metadata(
-    project: Project, run: StoredRun, entry: Entry, moment: datetime, operation: str
+    project: Project, selected: Selected, entry: Entry, moment: datetime, operation: str
 ) -> tuple[list[NewObject], Oid]:
     """The new metadata commit, and its tree where that is not the target's, byte for byte.
 
     A fork that goes back to before its fork point keeps its own `run.json`: the target's names
     the run that it was forked from.
     """
+    run = selected.run
     assert entry.metadata_commit is not None and run.refs.meta_tip is not None, entry
     form = project.repo.object_format
-    objects = []
+    objects: list[NewObject] = []
     tree = project.store.reader.read_commit(entry.metadata_commit).tree
     if entry.run != run.run_id:
-        entries = {**target_tree(project, entry), b"run.json": run.tree[b"run.json"]}
+        state = target_state(project, selected, entry)
+        entries = {**state.tree, b"run.json": run.tree[b"run.json"]}
+        objects += state.objects
         objects.append(new_tree("the state to go back to", entries, form))
         tree = objects[-1].oid
     commit = Commit(

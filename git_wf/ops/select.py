@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_wf.core.graph import Edge, Graph, Node
-from git_wf.core.names import Oid, RunId, is_run_prefix
+from git_wf.core.names import Names, Oid, RunId, is_run_prefix
 from git_wf.core.sections import enclosing_fan_outs
 from git_wf.core.timeline import Entry, Sections, find_target, is_target_form
 from git_wf.errors import StateUnreadable, UserError
@@ -65,11 +65,15 @@ def recorded_graph(record: Mapping[str, Any]) -> Graph:
     return Graph(nodes=nodes, edges=edges)
 
 
-def select(project: Project, words: Sequence[str]) -> Selected:
-    """`[RUN] [TARGET]`. Raises `UserError` where both readings of a word fit."""
+def select(project: Project, words: Sequence[str], *, only_ours: bool = False) -> Selected:
+    """`[RUN] [TARGET]`. Raises `UserError` where both readings of a word fit.
+
+    What changes a run asks for ours only: those of other namespaces, Fabro's and Arc's are read.
+    """
     if "" in words:
-        raise UserError("an empty word names neither a run nor a target")
-    known = project.store.refs()
+        told = "an empty word names neither a run nor a target"
+        raise UserError(told, hint="git wf runs lists the runs")
+    known = project.store.refs() if only_ours else project.store.every()
     if len(words) > 1:
         refs, target = find_run(project, words[0], known), words[1]
     elif words and (matches := matching_runs(project, words[0], known)):
@@ -79,6 +83,8 @@ def select(project: Project, words: Sequence[str]) -> Selected:
         # A run that is not there, or a revision that begins with a run's branch: `wf/run/ID~2`.
         refs, target = find_run(project, _revision_base(words[0]), known), words[0]
     else:
+        if words and only_ours and not is_target_form(words[0]):
+            refuse_elsewhere(project, words[0])
         refs, target = default_run(project, known), words[0] if words else None
     run = project.store.load(refs)
     return Selected(run, project.store.timeline(run), target, known.last_operation)
@@ -90,8 +96,32 @@ def find_run(project: Project, text: str | None, known: RunIndex) -> RunRefs:
         return default_run(project, known)
     matches = matching_runs(project, text, known)
     if not matches:
+        refuse_elsewhere(project, text)
         raise _no_match(text)
     return _only(text, matches, known)
+
+
+def refuse_elsewhere(project: Project, text: str) -> None:
+    """Says so where a word names a run that can be read, but not changed from here."""
+    every = project.store.every()
+    run = next(iter(matching_runs(project, text, every.others)), None)
+    if run is None:
+        return
+    try:
+        stored = project.store.load(every[run])
+    except StateUnreadable:
+        stored = None
+    place = every.others[run]
+    if stored is not None and stored.foreign is not None:
+        raise UserError(
+            f"run {run} is {stored.dialect.capitalize()}'s: git-wf only reads it",
+            hint=f"git wf fork {run} starts a run of ours from it",
+        )
+    raise UserError(
+        f"run {run} is in namespace '{place.namespace}', not in "
+        f"'{project.settings.names.namespace}'",
+        hint=f"git -c wf.namespace={place.namespace} wf … {run}",
+    )
 
 
 def find_word(project: Project, text: str, runs: Sequence[RunId]) -> RunId:
@@ -106,13 +136,22 @@ def find_word(project: Project, text: str, runs: Sequence[RunId]) -> RunId:
 def default_run(project: Project, known: RunIndex) -> RunRefs:
     """The run whose branch we are on, else the newest; of a child the run that it is part of."""
     head = project.repo.head_ref() if known else None
-    here = project.settings.names.run_of_ref(head) if head else None
+    here = _run_of_branch(project, head) if head else None
     if here is not None and here in known:
         return known[here]
     newest = known.newest
     if newest is None:
         raise UserError("no runs in this repository", hint=_NO_RUNS_HINT)
     return _outermost(project, known[newest], known)
+
+
+def _run_of_branch(project: Project, ref: str) -> RunId | None:
+    """The run whose run branch `ref` is, in any namespace that is read."""
+    for word in project.settings.names.read_namespaces:
+        run = Names(word).run_of_ref(ref)
+        if run is not None:
+            return run
+    return None
 
 
 def _outermost(project: Project, refs: RunRefs, known: Mapping[RunId, RunRefs]) -> RunRefs:
@@ -130,14 +169,19 @@ def _outermost(project: Project, refs: RunRefs, known: Mapping[RunId, RunRefs]) 
 
 
 def matching_runs(project: Project, text: str, known: Iterable[RunId]) -> list[RunId]:
-    namespace = project.settings.names.run_namespace
-    for prefix in (f"refs/heads/{namespace}/", f"{namespace}/"):
+    for prefix in _branch_prefixes(project):
         if text.startswith(prefix):
             text = text.removeprefix(prefix)
             return [run for run in known if run == text]
     if not is_run_prefix(text):
         return []
     return [run for run in known if run.startswith(text.upper())]
+
+
+def _branch_prefixes(project: Project) -> tuple[str, ...]:
+    """What a word that names a run branch begins with: `wf/run/`."""
+    short = [f"{Names(word).run_namespace}/" for word in project.settings.names.read_namespaces]
+    return (*short, *(f"refs/heads/{word}" for word in short))
 
 
 def _only(text: str, matches: Sequence[RunId], known: Mapping[RunId, RunRefs]) -> RunRefs:
@@ -155,10 +199,7 @@ def _refuse_several(text: str, matches: Sequence[RunId]) -> None:
 
 def _is_only_a_run(text: str, project: Project) -> bool:
     """Whether a word that matches no run tells of one all the same: a whole id, a run branch."""
-    namespace = project.settings.names.run_namespace
-    return text.startswith((f"{namespace}/", f"refs/heads/{namespace}/")) or (
-        len(text) == 26 and is_run_prefix(text)
-    )
+    return text.startswith(_branch_prefixes(project)) or (len(text) == 26 and is_run_prefix(text))
 
 
 def _revision_base(text: str) -> str:

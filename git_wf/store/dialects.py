@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from git_wf.core.dialects import (
-    GRAPH_FILES,
     RECORDS,
     ForeignCheckpoint,
     ForeignCommit,
@@ -24,6 +23,7 @@ from git_wf.core.dialects import (
     join,
     run_record,
     run_status,
+    spec_record,
 )
 from git_wf.core.names import Oid, RunId, is_run_id, ulid_milliseconds
 from git_wf.core.timeline import Entry
@@ -53,6 +53,7 @@ class ForeignRun:
 
     dialect: str
     record: dict[str, Any]  # by the names of our run.json; `base_sha` is empty where unknown
+    spec: Mapping[str, Any]  # what their run.json says the run is made of
     tree: Tree  # of the metadata tip
     raw: Mapping[str, Any] | None  # the checkpoint at the metadata tip, as recorded
     conclusion: Mapping[str, Any] | None  # where the metadata has come to its end
@@ -94,7 +95,7 @@ class ForeignReader:
             known = [_Metadata(line, _files(trees.get(line.tree), blobs)) for line in chain]
             branch = list(first_parents(one.branch, commits)) if one.branch else []
             tree = trees.get(chain[0].tree, {}) if chain else {}
-            found[one.run] = _assemble(one, known[::-1], branch[::-1], tree, self._text(tree))
+            found[one.run] = _assemble(one, known[::-1], branch[::-1], tree)
         return found
 
     def _commits(self, tips: Sequence[Oid], since: int | None) -> dict[Oid, LogLine]:
@@ -134,14 +135,6 @@ class ForeignReader:
                 found[oid] = loaded
         return found
 
-    def _text(self, tree: Tree) -> str | None:
-        return next(iter(graph_files(tree)), None)
-
-
-def graph_files(tree: Tree) -> list[str]:
-    """The workflow files at the top of a metadata tree."""
-    return [name for name in GRAPH_FILES if name.encode() in tree]
-
 
 def _since(runs: Sequence[RunId]) -> int | None:
     """Seconds since 1970 before which no commit of these runs was made; None: not known.
@@ -163,7 +156,6 @@ def _assemble(
     metadata: Sequence[_Metadata],
     branch: Sequence[LogLine],
     tree: Tree,
-    graph_file: str | None,
 ) -> ForeignRun:
     """`metadata` and `branch` are oldest first."""
     commits = list(_own_commits(tips.run, branch))
@@ -177,18 +169,19 @@ def _assemble(
         told = conclusion_record(files)
         status = run_status(told, True, entries[-1] if entries else None)
         conclusion = {**(told or {}), "status": status}
-    record = run_record(tips.run, files, graph_file)
+    record = run_record(tips.run, files)
     record["base_sha"] = base or ""
     inits = [one.line.commit for one in metadata if one.title == "init run"]
     return ForeignRun(
         dialect=_dialect(commits),
         record=record,
+        spec=spec_record(files),
         tree=tree,
         raw=checkpoint_record(files),
         conclusion=conclusion,
         entries=entries,
         start=Entry(0, "", 0, "", base, inits[0] if inits else None, run=tips.run),
-        ranges=_ranges(branch, base, entries),
+        ranges=_ranges(branch, base, entries) if commits else {},
         notices=tuple(_notices(tips, metadata, commits, branch, recorded)),
     )
 

@@ -14,7 +14,13 @@ from typing import Any
 
 from git_wf.core.checkpoint import Checkpoint, check_format, load_json
 from git_wf.core.clock import rfc3339
-from git_wf.core.dialects import OURS, foreign_origin, is_ours, own_checkpoint
+from git_wf.core.dialects import (
+    OURS,
+    checkpoint_record,
+    foreign_origin,
+    is_ours,
+    own_checkpoint,
+)
 from git_wf.core.names import (
     FOREIGN_NAMESPACES,
     Names,
@@ -381,6 +387,19 @@ class RunStore:
     def _load_foreign(self, refs: RunRefs) -> StoredRun:
         return self.load_foreign([refs])[refs.run_id]
 
+    def load_elsewhere(self, known: RunIndex) -> dict[RunId, StoredRun]:
+        """All of Fabro's and Arc's among `known`, at once."""
+        theirs = [refs for run in known.others if not self._is_elsewhere_ours(refs := known[run])]
+        return self.load_foreign(theirs) if theirs else {}
+
+    def _is_elsewhere_ours(self, refs: RunRefs) -> bool:
+        if refs.meta_tip is None:
+            return self._is_ours_elsewhere(refs)
+        try:
+            return self._is_our_state(refs.meta_tip)
+        except StateUnreadable:
+            return False
+
     def load_foreign(self, several: Sequence[RunRefs]) -> dict[RunId, StoredRun]:
         """Runs of Fabro's and Arc's, by three processes for all of them."""
         reader = ForeignReader(self.repo, self.reader)
@@ -409,6 +428,18 @@ class RunStore:
         check_format(loaded, origin)
         checked: dict[str, Any] = loaded
         return checked
+
+    def read_checkpoint(self, metadata: Oid) -> dict[str, Any] | None:
+        """A checkpoint as it was recorded, in whatever layout; None where there is none."""
+        tree = self.tree_of(metadata)
+        files: dict[str, dict[str, Any]] = {}
+        for name in ("checkpoint.json", "run.json"):
+            data = self.read_bytes(tree, name)
+            if data is not None and (name == "checkpoint.json" or not files):
+                files[name] = load_json(data, f"{metadata}:{name}")
+                check_format(files[name], f"{metadata}:{name}")
+        found = checkpoint_record(files)
+        return None if found is None else dict(found)
 
     def read_directory(self, tree: Tree, name: str) -> Iterator[tuple[str, TreeEntry]]:
         """The entries of a directory at the top of a metadata tree; none where it is missing."""
@@ -483,7 +514,8 @@ class RunStore:
             end = 0
         elif tip is not None and tip in past.ranges:
             end = min(end, past.ranges[tip] + 1)
-        return replace(past, entries=past.entries[:end])
+        start = replace(past.start, commit=run.base)
+        return replace(past, entries=past.entries[:end], start=start)
 
     def _metadata_chain(self, run: StoredRun) -> dict[Oid, _MetadataLine]:
         """Metadata commit → what its message says, newest first."""
@@ -569,22 +601,38 @@ class RunStore:
         for line in CommitLog(self.repo, *args, tips=tips).lines():
             yield line.commit, Commit(line.tree, line.parents, "", "", line.message)
 
-    def change_counts(self, timeline: Timeline) -> dict[Oid, ChangeCounts]:
-        """Run commit → what changed since the checkpoint before, foreign commits included."""
-        pairs = []
+    def change_counts(self, timeline: Timeline, wanted: Iterable[Entry]) -> dict[Oid, ChangeCounts]:
+        """Run commit → what changed since the checkpoint before, foreign commits included.
+
+        A checkpoint whose objects are missing is left out.
+        """
+        ordinals = {entry.ordinal for entry in wanted}
+        pairs: dict[Oid, Oid] = {}
         before = timeline.start.commit
         for entry in timeline.entries:
-            if entry.commit and before:
-                pairs.append(f"{entry.commit} {before}\n")
+            if entry.commit and before and entry.ordinal in ordinals:
+                pairs[entry.commit] = before
             before = entry.commit or before
+        return self._compare(pairs)
+
+    def _compare(self, pairs: Mapping[Oid, Oid]) -> dict[Oid, ChangeCounts]:
+        """Counts for pairs of commits. Where git cannot, each half is tried: one that is missing
+        an object says nothing about the others."""
         if not pairs:
             return {}
-        told = self.repo.git(
+        done = self.repo.run(
             "diff-tree", "--stdin", "-r", "--root", "--shortstat", "--find-renames",
             "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
-            stdin="".join(pairs).encode(),
+            stdin="".join(f"{commit} {before}\n" for commit, before in pairs.items()).encode(),
+            ok=(0, 128),
         )  # fmt: skip
-        return ChangeCounts.parse(told.decode())
+        if done.returncode == 0:  # of a pair without a difference nothing is printed
+            unchanged = dict.fromkeys(pairs, ChangeCounts())
+            return {**unchanged, **ChangeCounts.parse(done.stdout.decode())}
+        if len(pairs) == 1:
+            return {}
+        half, listed = len(pairs) // 2, list(pairs.items())
+        return {**self._compare(dict(listed[:half])), **self._compare(dict(listed[half:]))}
 
     def last_metadata(self, run: StoredRun) -> Oid | None:
         """The metadata commit that recorded the checkpoint which the metadata tip has.
@@ -592,6 +640,9 @@ class RunStore:
         A rewind, fork or resume has the state of an older one; None where there is no checkpoint.
         """
         tip, state = run.refs.meta_tip, run.tree.get(b"checkpoint.json")
+        theirs = run.checkpoint.extra.get("recorded_as") if run.checkpoint else None
+        if isinstance(theirs, dict):  # taken over as it was by a fork
+            return Oid(str(theirs.get("metadata_commit")))
         while tip is not None and state is not None:
             commit = self.reader.read_commit(tip)
             is_checkpoint = commit.message.startswith("checkpoint ")

@@ -166,12 +166,10 @@ def test_a_checkpoint_without_metadata(loop: LoopRun) -> None:
     told = loop.wf.ok("log", "--json").json["checkpoints"]
     assert [one["notes"] for one in told[3:]] == [[], ["no metadata"], ["no metadata"]]
     assert [one["ordinal"] for one in told] == [1, 2, 3, 4, 5, 6]
-    for verb in ("fork", "rewind"):
-        loop.wf.fails(
-            128,
-            [verb, "work@2"],
-            "error: checkpoint work@2 has no metadata: it cannot be gone back to\n",
-        )
+    error = "error: checkpoint work@2 has no metadata: it cannot be"
+    hint = f"hint: git wf fork {run_id(1)} @4 starts from the newest that has\n"
+    loop.wf.fails(128, ["rewind", "work@2"], f"{error} gone back to\n")
+    loop.wf.fails(128, ["fork", "work@2"], f"{error} forked from\n{hint}")
     assert loop.refs() == before
     assert loop.wf.ok("show", "work@2", "--json").json["record"] is None
     assert "note        no metadata\n" in loop.wf.ok("show", "work@2").out
