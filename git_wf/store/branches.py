@@ -436,7 +436,7 @@ class RunRecorder(GitRecorder):
             return
         with self._grounds.turn:
             if self._opener is not None:  # who folds them when there are enough
-                self._opener._small_packs += self._small_packs
+                self._opener._small_packs.add(*self._small_packs.take())
             give_back(self.slot, self._grounds.pool_size)
             (self.run_dir / "worktree").unlink(missing_ok=True)
 

@@ -42,6 +42,8 @@ _MAX_TAKEN_IN = 2 << 20  # bytes; a larger pack that git wrote is moved as it is
 MAX_CONSOLIDATED = 64 << 20  # bytes; a larger pack is left as it is
 _KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _STALE = 60.0  # seconds before an unlocked directory in `wf-tmp` is nobody's
+_FULL = (10, 5, 8)  # packs that are put together: new ones, joined ones, folded ones
+_LEAST_COMPRESSED = b"\x78\x01"  # how such a zlib stream begins
 _INDEX_MAGIC = b"\xfftOc"
 
 
@@ -95,20 +97,24 @@ def index_oids(data: bytes, object_format: str) -> list[Oid]:
 
 
 def packed_objects(pack: bytes, index: bytes, object_format: str) -> dict[Oid, bytes] | None:
-    """The bytes of each object in a pack, by a version 2 index; None where some are deltas."""
+    """The bytes of each object in a pack, by a version 2 index.
+
+    None where some are deltas, or not what the index says.
+    """
     if not index.startswith(_INDEX_MAGIC):
         return None
     width = new_hash(object_format).digest_size
     oids = index_oids(index, object_format)
     count = len(oids)
-    offsets = struct.unpack_from(f">{count}I", index, 8 + 1024 + count * (width + 4))
-    ordered = sorted(zip(offsets, oids, strict=True))
-    ends = [*(offset for offset, _ in ordered[1:]), len(pack) - width]
+    told = struct.unpack_from(f">{2 * count}I", index, 8 + 1024 + count * width)
+    ordered = sorted(zip(told[count:], told[:count], oids, strict=True))  # offset, CRC-32, id
+    ends = [*(offset for offset, _, _ in ordered[1:]), len(pack) - width]
     found = {}
-    for (start, oid), end in zip(ordered, ends, strict=True):
-        if pack[start] >> 4 & 7 not in _KINDS.values():
+    for (start, crc, oid), end in zip(ordered, ends, strict=True):
+        data = pack[start:end]
+        if not data or zlib.crc32(data) != crc or data[0] >> 4 & 7 not in _KINDS.values():
             return None
-        found[oid] = pack[start:end]
+        found[oid] = data
     return found
 
 
@@ -231,6 +237,17 @@ class _Packed:
 
     def write(self, pack: _PackFile, oid: Oid) -> None:
         pack.add_packed(oid, self.data)
+
+
+def _stored(data: bytes) -> _InMemory | None:
+    """An object that a pack has without compressing it, to be compressed here; else None."""
+    kind, start = data[0] >> 4 & 7, 1
+    while data[start - 1] & 0x80:
+        start += 1
+    if data[start : start + 2] != _LEAST_COMPRESSED:
+        return None
+    names = {code: name for name, code in _KINDS.items()}
+    return _InMemory(names[kind], zlib.decompress(data[start:]))
 
 
 @dataclass(frozen=True)
@@ -370,7 +387,8 @@ class Pack:
         if pack.stat().st_size <= _MAX_TAKEN_IN:
             found = packed_objects(pack.read_bytes(), index, self.repo.object_format)
             if found is not None:
-                self._sources.update((oid, _Packed(data)) for oid, data in found.items())
+                for oid, data in found.items():
+                    self._sources[oid] = _stored(data) or _Packed(data)
                 return
         self._moved[pack] = frozenset(index_oids(index, self.repo.object_format))
 
@@ -621,6 +639,78 @@ def release_stale_keeps(repo: Repo) -> list[Path]:
     return removed
 
 
+class SmallPacks:
+    """The packs that a live run has made, put together again and again: many make git slow.
+
+    A few new ones are joined as they are, a few of those are folded by git, and a few of what that
+    makes once more: so each object is touched a few times, however long the run.
+    """
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self._tiers: list[list[Path]] = [[]]  # new, joined, folded once, twice, …
+
+    def add(self, *packs: Path) -> None:
+        self._tiers[0] += packs
+        for tier in range(len(self._tiers)):
+            if len(self._tiers[tier]) >= _FULL[min(tier, len(_FULL) - 1)]:
+                self._put_together(tier)
+
+    def take(self) -> list[Path]:
+        """Those that were not folded yet, for another who will."""
+        packs = [path for tier in self._tiers[:2] for path in tier]
+        self._tiers[:2] = [[] for _ in self._tiers[:2]]
+        return packs
+
+    def finish(self) -> None:
+        """Folds what is left."""
+        consolidate(self.repo, self.take())
+
+    def _put_together(self, tier: int) -> None:
+        packs, self._tiers[tier] = self._tiers[tier], []
+        left = join(self.repo, packs) if tier == 0 else consolidate(self.repo, packs)
+        if len(left) == 1:  # else git's own maintenance sees to them
+            if tier + 1 == len(self._tiers):
+                self._tiers.append([])
+            self._tiers[tier + 1] += left
+
+
+def join(repo: Repo, packs: Sequence[Path]) -> tuple[Path, ...]:
+    """Puts small packs of ours into one, object by object as they are, without a process.
+
+    Best effort, as `consolidate`.
+    """
+    try:
+        if not _may_fold(repo, packs):
+            return tuple(packs)
+        joined = Pack(repo)
+        for path in packs:
+            joined._take_pack(path)
+        if joined._moved:
+            joined.discard()
+            return tuple(packs)
+        return _replaced(joined, packs)
+    except (OSError, GitFailed, struct.error):
+        return tuple(path for path in packs if path.exists())
+
+
+def _may_fold(repo: Repo, packs: Sequence[Path]) -> bool:
+    """A multi-pack-index names packs, and git's own maintenance folds them."""
+    is_named = (repo.objects_dir / "pack" / "multi-pack-index").exists()
+    return len(packs) > 1 and not is_named and all(_is_foldable(path) for path in packs)
+
+
+def _replaced(made: Pack, packs: Sequence[Path]) -> tuple[Path, ...]:
+    """Writes a pack that has all that is in `packs`, and removes those."""
+    kept = made.write()
+    assert kept is not None, packs
+    with kept:
+        for path in packs:
+            for suffix in (".idx", ".rev", ".bitmap", ".pack"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+    return (kept.path,)
+
+
 def consolidate(repo: Repo, packs: Sequence[Path]) -> tuple[Path, ...]:
     """Folds small packs of ours into one, and removes them when that one is complete.
 
@@ -629,8 +719,7 @@ def consolidate(repo: Repo, packs: Sequence[Path]) -> tuple[Path, ...]:
     """
     try:
         left = tuple(path for path in packs if _is_foldable(path))
-        # A multi-pack-index names packs, and git's own maintenance folds them.
-        if len(left) < 2 or (repo.objects_dir / "pack" / "multi-pack-index").exists():
+        if not _may_fold(repo, left):
             return left
         return _fold(repo, left)
     except (OSError, GitFailed):
@@ -660,13 +749,7 @@ def _fold(repo: Repo, packs: tuple[Path, ...]) -> tuple[Path, ...]:
             return packs
         owner = Pack(repo)
         owner._moved[made] = frozenset()
-        kept = owner.write()
-        assert kept is not None, made
-        with kept:
-            for path in packs:
-                for suffix in (".idx", ".rev", ".bitmap", ".pack"):
-                    path.with_suffix(suffix).unlink(missing_ok=True)
-        return (kept.path,)
+        return _replaced(owner, packs)
     finally:
         scratch.close()
 

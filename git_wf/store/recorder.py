@@ -23,7 +23,7 @@ from git_wf.errors import Conflict, GitFailed
 from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.identity import Identity
 from git_wf.store.objects import Commit, Entry, Tree, encode_commit, encode_tree
-from git_wf.store.packs import KeptPack, Pack, consolidate, release_stale_keeps
+from git_wf.store.packs import KeptPack, Pack, SmallPacks, release_stale_keeps
 from git_wf.store.refs import (
     RefUpdate,
     Transaction,
@@ -36,7 +36,6 @@ from git_wf.store.staging import Excludes, Stager, Staging
 from git_wf.store.worktree import Slot, attach, reconcile_head
 
 MAX_TRACE_FILE = 512 * 1024
-CONSOLIDATE_EVERY = 50
 FILE, DIRECTORY = "100644", "40000"
 # In the disk copy of an unrecorded checkpoint: the metadata tip that it builds on.
 PENDING_KEY = "pending_on"
@@ -113,7 +112,8 @@ class GitRecorder:
         self._at_step = at_step
         self.last: Checkpoint | None = None  # that was recorded
         self._told: set[str] = set()
-        self._small_packs: list[Path] = []
+        self._small_packs = SmallPacks(store.repo)
+        self._last_pack: Path | None = None
         self._pack = Pack(store.repo, lasting=True)
         self._transaction = Transaction(
             store.repo, f"{store.names.namespace}: checkpoint", identity.env()
@@ -365,8 +365,7 @@ class GitRecorder:
         self.state.run_tip, self.state.meta_tip = cycle.commit, cycle.metadata
         self.state.tree = cycle.root
         self._try_to_follow(cycle)
-        if kept is not None:
-            self._small_packs.append(kept.path)
+        self._last_pack = kept.path if kept is not None else None
 
     def _try_to_follow(self, cycle: Cycle) -> None:
         """What was published stays published: a HEAD that stays behind is seen to by the next."""
@@ -398,8 +397,8 @@ class GitRecorder:
     def _seal(self, cycle: Cycle) -> None:
         self.last = cycle.checkpoint
         self._write_checkpoint(replace(cycle.checkpoint, git_commit_sha=cycle.commit))
-        if len(self._small_packs) >= CONSOLIDATE_EVERY:
-            self._small_packs = list(consolidate(self.store.repo, self._small_packs))
+        if self._last_pack is not None:
+            self._small_packs.add(self._last_pack)
 
     # the end of a run
 
@@ -411,13 +410,16 @@ class GitRecorder:
             ),
             b"events.jsonl": events,
         }
-        return self._extend_metadata("finalize run", files)
+        tip = self._extend_metadata("finalize run", files)
+        self._small_packs.finish()
+        return tip
 
     def wait(self, waiting: Mapping[str, Any]) -> Recorded:
         """Adds `waiting.json` to the last checkpoint's state."""
         data = dump_json({**waiting, "format": 1})
         where = name_of_visit(str(waiting.get("node")), int(waiting.get("visit") or 1))
         tip = self._extend_metadata(f"wait {where}", {b"waiting.json": data})
+        self._small_packs.finish()
         return Recorded(self.state.run_tip, tip)
 
     def note(self, first_line: str, **trailers: str) -> Oid:
@@ -443,6 +445,8 @@ class GitRecorder:
         finally:
             if kept is not None:
                 kept.release()
+        if kept is not None:
+            self._small_packs.add(kept.path)
         self.state.meta_tip, self.state.tree = commit, root
         return commit
 

@@ -45,7 +45,8 @@ _OPTIONS = (
     "-c", "core.splitIndex=false",
     "-c", "submodule.recurse=false",
 )  # fmt: skip
-_SPLIT_FROM = 512 << 10  # bytes of an index, of some 5,000 files
+_BIG = 512 << 10  # bytes of an index, of some 5,000 files
+_NOTED_EVERY = 16  # scans of a small worktree
 _SPLIT = (
     "-c", "core.splitIndex=true",
     # Reading what changed since is cheap, as long as it is little; old shared parts are not kept
@@ -55,6 +56,9 @@ _SPLIT = (
 )  # fmt: skip
 # Blobs that git need not convert are streamed into one pack, which is no place for them to stay.
 _INTO_ONE_PACK = ("-c", "core.bigFileThreshold=0", "-c", "core.fsync=none")
+# A pack of ours takes little content over as it is, and compresses it faster than git.
+_UNCOMPRESSED = ("-c", "pack.compression=0")
+_SMALL = 1 << 20  # bytes
 _STATUS = (
     "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames",
     "--ignore-submodules=dirty", "--branch", "--no-ahead-behind", "--no-show-stash",
@@ -223,11 +227,16 @@ class Stager:
         self._index.is_split = any(repo.git_dir.glob("sharedindex.*"))
         self._may_split: bool | None = None
         self._options: tuple[str, ...] = ()
+        self._scans = 0
 
     def stage(self, pack: Pack, since: Oid | None = None) -> Staging:
         """As `stage`; new objects go into `pack`."""
-        self._options = (*self._untracked_options, *self._split_options())
-        return _stage(_Quick(self, pack), since)
+        is_big = self._index.is_split or index_size(self._repo.git_dir) >= _BIG
+        self._options = (*self._untracked_options, *self._split_options()) if is_big else ()
+        # To write down what a scan found takes longer than to find it again in a small worktree.
+        is_noted = is_big or self._scans % _NOTED_EVERY == 0
+        self._scans += 1
+        return _stage(_Quick(self, pack, {} if is_noted else {"GIT_OPTIONAL_LOCKS": "0"}), since)
 
     @cached_property
     def _untracked_options(self) -> tuple[str, ...]:
@@ -244,11 +253,10 @@ class Stager:
         Programs that read an index by themselves often do not know a split one, so that a small
         one stays as it is.
         """
-        is_big = self._index.is_split or index_size(self._repo.git_dir) >= _SPLIT_FROM
-        if is_big and self._may_split is None:
+        if self._may_split is None:
             asked = self._repo.line("config", "--type=bool", "--get", "core.splitIndex", ok=(0, 1))
             self._may_split = asked != "false"
-        return _SPLIT if is_big and self._may_split else ()
+        return _SPLIT if self._may_split else ()
 
     def options(self) -> Sequence[str]:
         return self._options
@@ -276,8 +284,8 @@ class Stager:
 class _Quick(_Means):
     """By what a `Stager` remembers."""
 
-    def __init__(self, stager: Stager, pack: Pack) -> None:
-        super().__init__(stager._repo, stager._excludes, {})
+    def __init__(self, stager: Stager, pack: Pack, env: Mapping[str, str]) -> None:
+        super().__init__(stager._repo, stager._excludes, env)
         self._stager = stager
         self._pack = pack
 
@@ -721,12 +729,25 @@ def _update_index(
     paths = [*plan.removed, *plan.added]
     if not paths:
         return []
+    assert repo.work_tree is not None, repo
+    compression = _UNCOMPRESSED if _are_small(repo.work_tree, plan.added) else ()
     done = repo.run(
-        *_OPTIONS, *options, *_INTO_ONE_PACK,
+        *_OPTIONS, *options, *_INTO_ONE_PACK, *compression,
         "update-index", "-z", "--add", "--remove", "--replace", "--stdin",
         stdin=b"".join(os.fsencode(path) + b"\0" for path in paths), env=writing(),
     )  # fmt: skip
     return [os.fsdecode(path) for path in _IGNORED_PATH.findall(done.stderr)]
+
+
+def _are_small(top: Path, paths: Iterable[str]) -> bool:
+    """Whether all of the files together are."""
+    left = _SMALL
+    for path in paths:
+        with suppress(OSError):
+            left -= os.lstat(top / path).st_size
+        if left < 0:
+            return False
+    return True
 
 
 def _forget_lost_objects(repo: Repo, env: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ from git_wf.store.packs import (
     Pack,
     PackEntry,
     Quarantine,
+    SmallPacks,
     consolidate,
     encode_index,
     index_oids,
+    join,
     quarantine,
     release_stale_keeps,
 )
@@ -460,6 +463,37 @@ class TestConsolidate:
         judge(opened)
         assert consolidate(opened, left) == left
 
+    def test_joining_starts_no_process(self, opened: Repo, tmp_path: Path) -> None:
+        packs = self.packs(opened, 7)
+        nowhere = replace(opened, env={"PATH": os.fspath(tmp_path)})  # there is no git in there
+        left = join(nowhere, packs)
+        assert len(left) == 1
+        assert not any(path.exists() for path in packs)
+        judge(opened)
+        assert opened.line("rev-list", "--objects", "--count", REF) == str(3 * 7 + 5)
+
+    def test_what_is_damaged_is_not_joined(self, opened: Repo) -> None:
+        packs = self.packs(opened, 3)
+        data = bytearray(packs[1].read_bytes())
+        data[20] ^= 1
+        packs[1].chmod(0o600)
+        packs[1].write_bytes(data)
+        assert join(opened, packs) == tuple(packs)
+        assert scratch(opened) == []
+
+    def test_a_long_run_has_few_packs(self, opened: Repo) -> None:
+        small = SmallPacks(opened)
+        most = 0
+        for number, path in enumerate(self.packs(opened, 120), 1):
+            small.add(path)
+            to_come = 120 - number
+            most = max(most, pack_files(opened).count(".pack") - to_come)
+        assert most <= 16
+        small.finish()
+        assert pack_files(opened).count(".pack") == 3  # two of fifty checkpoints, one of the rest
+        judge(opened)
+        assert opened.line("rev-list", "--count", REF) == "121"
+
     def test_packs_that_gc_took_or_that_are_kept_are_left_out(self, opened: Repo) -> None:
         packs = self.packs(opened, 4)
         packs[1].with_suffix(".keep").touch()
@@ -495,15 +529,13 @@ def test_gc_in_a_loop_beside_sixty_cycles(opened: Repo) -> None:
 
     thread = threading.Thread(target=collect)
     thread.start()
-    small: list[Path] = []
+    small = SmallPacks(opened)
     try:
         with ObjectReader(opened) as reader:
             tip = Oid(opened.line("rev-parse", "HEAD"))
             for number in range(60):
                 tip, kept = _cycle(opened, reader, tip, number)
-                small.append(kept)
-                if len(small) == 20:
-                    small = list(consolidate(opened, small))
+                small.add(kept)
     finally:
         stop.set()
         thread.join()

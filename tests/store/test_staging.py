@@ -158,7 +158,7 @@ def test_a_directory_that_tells_when_it_changes(tmp_path: Path):
 
 
 def test_the_user_may_forbid_a_split_index(repo: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("git_wf.store.staging._SPLIT_FROM", 0)
+    monkeypatch.setattr("git_wf.store.staging._BIG", 0)
     git("config", "core.splitIndex", "false", cwd=repo)
     write(repo / "new")
     here, pack = opened(repo), Pack(opened(repo))
@@ -512,9 +512,10 @@ def as_nobody(path: Path) -> Staging:
             break
         parent.chmod(parent.stat().st_mode | 0o711) if parent != path else None
     subprocess.run(["chown", "-R", str(nobody), os.fspath(path)], check=True)
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}  # the file is root's alone
     os.seteuid(nobody)
     try:
-        return staged(path)
+        return stage(Repo.find(path, env), Excludes(), {})
     finally:
         os.seteuid(0)
         subprocess.run(["chown", "-R", "0", os.fspath(path)], check=True)
@@ -661,6 +662,7 @@ def test_what_cannot_be_removed_is_told(monkeypatch: pytest.MonkeyPatch):
         for key in ("HOME", "XDG_CONFIG_HOME"):
             monkeypatch.setenv(key, place)
         path = make_repo(Path(place) / "repo")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # the file is root's alone
         write(path / "shut" / "new")
         is_root = os.geteuid() == 0
         if is_root:

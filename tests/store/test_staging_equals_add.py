@@ -284,17 +284,17 @@ def test_stage_stores_what_add_stores(template: Path, rounds: list[list[Step]]):
         (top / ".git" / "MERGE_HEAD").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("split_from", [0, 1 << 40], ids=["split", "whole"])
+@pytest.mark.parametrize("big_from", [0, 1 << 40], ids=["big", "small"])
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rounds=st.lists(STEPS, min_size=1, max_size=4))
 def test_a_stager_stores_what_add_stores(
     template: Path,
     monkeypatch: pytest.MonkeyPatch,
-    split_from: int,
+    big_from: int,
     rounds: list[list[Step]],
 ):
     """One that lives on from checkpoint to checkpoint, and remembers what it knows."""
-    monkeypatch.setattr("git_wf.store.staging._SPLIT_FROM", split_from)
+    monkeypatch.setattr("git_wf.store.staging._BIG", big_from)
     if not template.exists():
         build(template)
     top = template.with_name("top")
