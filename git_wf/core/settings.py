@@ -10,6 +10,7 @@
 | `wf.dirty` | about uncommitted changes: `head`, `include`, `in-place`, `refuse` | `head` |
 | `wf.durable` | flush new objects to disk before refs move | false |
 | `wf.retryDelay` | replaces the first delay between attempts, e.g. `100ms` | |
+| `wf.secretEnv` | names in the environment whose values are secrets; several | `*_TOKEN`, … |
 | `wf.undoExpire` | how long what an operation left behind is kept; `never` | `90d` |
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from git_wf.core.names import DEFAULT_NAMESPACE, Names, is_namespace
 from git_wf.core.values import read_duration
@@ -26,6 +28,10 @@ DIRTY_MODES = ("head", "include", "in-place", "refuse")
 _TRUE = ("true", "yes", "on", "1", "")
 _FALSE = ("false", "no", "off", "0")
 DAY = 86400.0  # seconds
+SECRET_ENV = (
+    "*_TOKEN", "*_SECRET", "*PASSWORD", "*_PASSWD", "*_API_KEY", "*_ACCESS_KEY", "*_SECRET_KEY",
+    "*_PRIVATE_KEY",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,11 @@ class Settings:
     durable: bool = False
     retry_delay: float | None = None  # seconds
     undo_expire: float | None = 90 * DAY  # seconds; None: for ever
+    secret_env: tuple[str, ...] = SECRET_ENV
+
+    def is_secret(self, name: str) -> bool:
+        """Whether the value of that environment variable is to be kept out of what is recorded."""
+        return any(fnmatchcase(name.upper(), pattern.upper()) for pattern in self.secret_env)
 
 
 def read_settings(config: Mapping[str, Sequence[str]]) -> Settings:
@@ -59,6 +70,7 @@ def read_settings(config: Mapping[str, Sequence[str]]) -> Settings:
         durable=_boolean("durable", last("durable")),
         retry_delay=_seconds("retryDelay", last("retryDelay")),
         undo_expire=_expiry("undoExpire", last("undoExpire")),
+        secret_env=_added(SECRET_ENV, config.get("wf.secretenv", ())),
     )
 
 
@@ -79,6 +91,13 @@ def _names(namespace: str | None, meta: str | None) -> Names:
     if not meta.startswith("refs/") or any(part in ("", ".", "..") for part in meta.split("/")):
         raise _wrong("metaNamespace", meta, "a directory of refs, such as refs/heads/wf/meta")
     return Names(namespace, meta)
+
+
+def _added(known: tuple[str, ...], values: Sequence[str]) -> tuple[str, ...]:
+    """`known` and `values`; as in git's own lists, an empty one forgets what came before."""
+    for value in values:
+        known = (*known, value) if value else ()
+    return known
 
 
 def _count(key: str, value: str | None, default: int) -> int:

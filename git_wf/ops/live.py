@@ -19,7 +19,7 @@ from git_wf.core.names import (
     operation_id,
 )
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
-from git_wf.core.settings import Settings
+from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import TemplateError, names, render
 from git_wf.core.validate import unsupported
 from git_wf.engine.backends import missing_backends
@@ -39,7 +39,7 @@ from git_wf.store.branches import Grounds, RunRecorder
 from git_wf.store.excludes import Excludes
 from git_wf.store.files import Lock, make_directory, write_atomic
 from git_wf.store.recorder import RunState, start_run
-from git_wf.store.repo import scrubbed_env
+from git_wf.store.repo import Repo, scrubbed_env
 from git_wf.store.rescue import Rescue, rescue_worktree
 from git_wf.store.worktree import (
     Slot,
@@ -51,6 +51,7 @@ from git_wf.store.worktree import (
 )
 
 Listener = Callable[[Event], None]
+SHORTEST_SECRET = 6  # characters, of those that are known by their names
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,12 @@ def all_children(children: Mapping[str, Child]) -> Iterator[Child]:
 
 
 def node_environment(
-    config: RunConfig, env: Mapping[str, str]
+    config: RunConfig, env: Mapping[str, str], settings: Settings
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment of node processes, and the secret values in it.
 
-    Where a secret is put together, so is each value that it is put together from.
+    Where a secret is put together, so is each value that it is put together from. A short value is
+    none by its name alone (`wf.secretEnv`): it would be found where it is not meant.
     """
     values = scrubbed_env(env)
     secrets: list[str] = []
@@ -130,7 +132,19 @@ def node_environment(
         if isinstance(entry, EnvironmentEntry) and entry.secret:
             parts = [env.get(one.rest, "") for one in names(template) if one.first == "env"]
             secrets += [part for part in (value, *parts) if part]
+    for name, value in values.items():
+        if len(value) >= SHORTEST_SECRET and settings.is_secret(name):
+            secrets.append(value)
     return values, tuple(dict.fromkeys(secrets))
+
+
+def settings_at(where: Path, env: Mapping[str, str]) -> Settings:
+    """Git's configuration of a place that need not be in a repository."""
+    try:
+        repo = Repo.find(where, env)
+    except UserError:
+        return read_settings({})
+    return read_settings(repo.config_values())
 
 
 @dataclass

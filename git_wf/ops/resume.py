@@ -19,6 +19,7 @@ from git_wf.core.dot import parse
 from git_wf.core.graph import Graph
 from git_wf.core.names import Oid, RefName, RunId, operation_id, run_marks, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
+from git_wf.core.settings import Settings
 from git_wf.core.trailers import parse_trailers
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
@@ -48,6 +49,7 @@ from git_wf.ops.live import (
     refuse_errors,
     refuse_later_tables,
     refuse_missing_backends,
+    settings_at,
     take_directory_lock,
 )
 from git_wf.ops.people import Answering, check_answer, find_asked, is_unanswered, make_people
@@ -250,7 +252,7 @@ def _read_run(project: Project, refs: RunRefs) -> _Found:
         raise StateUnreadable(f"run {run.run_id} has no graph.dot in its metadata")
     origin = f"{project.settings.names.meta_ref(run.run_id)}:graph.dot"
     children = recorded_children(project.store, run.tree)
-    prepared = _prepared(run.record, text, origin, project.host.env, children)
+    prepared = _prepared(run.record, text, origin, children, project.host.env, project.settings)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     refuse_users_checkout(project, run.run_id)
     timeline = project.store.timeline(run)
@@ -293,8 +295,9 @@ def _prepared(
     record: Mapping[str, Any],
     text: bytes,
     origin: str,
-    env: Mapping[str, str],
     children: Mapping[str, Child],
+    env: Mapping[str, str],
+    settings: Settings,
 ) -> Prepared:
     """The workflow as the run carries it: a changed file does not matter."""
     graph = _graph(text, origin)
@@ -303,7 +306,7 @@ def _prepared(
     workflow = Workflow(Path(origin), decoded, graph, config, to_tables(config), None, (), children)
     refuse_errors(workflow)
     refuse_later_tables(config, "run.json: config")
-    node_env, secrets = node_environment(config, env)
+    node_env, secrets = node_environment(config, env, settings)
     refuse_missing_backends(workflow, node_env)
     goal = record.get("goal")
     return Prepared(
@@ -766,8 +769,9 @@ def _walk_in_place(
         text = (run_dir / "graph.dot").read_bytes()
     except OSError as err:
         raise StateUnreadable(f"read '{run_dir / 'graph.dot'}': {err.strerror}") from err
-    prepared = _prepared(record, text, str(run_dir / "graph.dot"), host.env, {})
     top = Path(str(record.get("working_directory") or host.cwd))
+    settings = settings_at(top if top.is_dir() else host.cwd, host.env)
+    prepared = _prepared(record, text, str(run_dir / "graph.dot"), {}, host.env, settings)
     if not top.is_dir():
         raise UserError(
             f"the folder of the run is gone: '{top}'", hint="bring it back, or start another run"
@@ -791,7 +795,8 @@ def _walk_in_place(
         end_processes(leftover_processes(engine_run.marks), host.clock)
         conclusion = walk(
             engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
-            recorded=Recorded(None, None), cancel=cancel, secrets=prepared.secrets, people=people,
+            recorded=Recorded(None, None), cancel=cancel, secrets=prepared.secrets,
+            first_delay=settings.retry_delay, people=people,
             prepared=checkpoint is not None and _prepared_in(run_dir) == str(top),
         )  # fmt: skip
         write_atomic(conclusion_path, dump_json(conclusion_record(conclusion)))

@@ -21,7 +21,7 @@ from git_wf.core.names import (
     is_run_id,
 )
 from git_wf.core.sections import PARALLEL
-from git_wf.core.settings import read_settings
+from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import GOAL_HINT, TemplateError, render
 from git_wf.engine.loop import Run, walk
 from git_wf.errors import UserError
@@ -43,6 +43,7 @@ from git_wf.ops.live import (
     refuse_errors,
     refuse_later_tables,
     refuse_missing_backends,
+    settings_at,
     start_live,
     take_directory_lock,
 )
@@ -90,14 +91,18 @@ def run(
 
 
 def prepare(
-    host: Host, path: Path, options: RunOptions, project_tables: Mapping[str, Any]
+    host: Host,
+    path: Path,
+    options: RunOptions,
+    project_tables: Mapping[str, Any],
+    settings: Settings,
 ) -> Prepared:
     """Reads and checks a workflow. Raises `WorkflowInvalid` for every reason not to run it."""
     workflow = load_workflow(path, project_tables, options.inputs)
     refuse_errors(workflow)
     refuse_later_tables(workflow.config, str(path))
     inputs = {**workflow.config.run.inputs, **options.inputs}
-    env, secrets = node_environment(workflow.config, host.env)
+    env, secrets = node_environment(workflow.config, host.env, settings)
     goal = _goal(workflow, options, inputs, env)
     refuse_missing_backends(workflow, env)
     redaction = Redaction(secrets)  # the run, its record and its resumption have the same goal
@@ -157,7 +162,8 @@ def _run_in_worktree(
     if dirty == "in-place" and not checkout.is_clean:
         return _run_outside_git(project.host, path, options, listen, cancel, (project, checkout))
     refuse_dirty(checkout, dirty)
-    prepared = prepare(project.host, path, options, read_project_tables(repo.work_tree))
+    tables = read_project_tables(repo.work_tree)
+    prepared = prepare(project.host, path, options, tables, project.settings)
     people = make_people(options.answering, prepared.workflow)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     _refuse_names_in_the_way(project)
@@ -264,7 +270,8 @@ def _run_outside_git(
     """
     repo = _repository_here(host)
     top = repo.work_tree if repo is not None and repo.work_tree is not None else host.cwd
-    prepared = prepare(host, path, options, read_project_tables(top))
+    settings = settings_at(host.cwd, host.env)
+    prepared = prepare(host, path, options, read_project_tables(top), settings)
     people = make_people(options.answering, prepared.workflow)
     if not options.dry_run:
         refuse_worktrees(prepared.workflow)
@@ -286,7 +293,7 @@ def _run_outside_git(
             journal(notice_event(host.clock, run_id, code, text))
         conclusion = walk(
             engine_run, None, DiskRecorder(run_dir, top), journal, host.clock, cancel=cancel,
-            secrets=prepared.secrets, first_delay=_retry_delay(host, repo), people=people,
+            secrets=prepared.secrets, first_delay=settings.retry_delay, people=people,
         )  # fmt: skip
         write_atomic(run_dir / "conclusion.json", dump_json(conclusion_record(conclusion)))
     finally:
@@ -306,10 +313,6 @@ def _repository_here(host: Host) -> Repo | None:
         return Repo.find(host.cwd, host.env)
     except UserError:
         return None
-
-
-def _retry_delay(host: Host, repo: Repo | None) -> float | None:
-    return read_settings(repo.config_values()).retry_delay if repo else None
 
 
 def in_place_directory(host: Host, repo: Repo | None, top: Path) -> Path:

@@ -36,6 +36,29 @@ def test_all_that_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(
+    ("patterns", "name", "wanted"),
+    [
+        ([], "GITHUB_TOKEN", True),
+        ([], "client_secret", True),
+        ([], "PGPASSWORD", True),
+        ([], "OPENAI_API_KEY", True),
+        ([], "AWS_SECRET_ACCESS_KEY", True),
+        ([], "AWS_ACCESS_KEY_ID", False),
+        ([], "TOKENIZERS_PARALLELISM", False),
+        ([], "PATH", False),
+        (["MINE_*"], "MINE_1", True),
+        (["MINE_*"], "GITHUB_TOKEN", True),
+        ([""], "GITHUB_TOKEN", False),
+        (["MINE_*", ""], "MINE_1", False),
+        (["", "MINE_*"], "MINE_1", True),
+    ],
+)
+def test_names_of_secrets(patterns: list[str], name: str, wanted: bool) -> None:
+    settings = read_settings({"wf.secretenv": patterns} if patterns else {})
+    assert settings.is_secret(name) is wanted
+
+
+@pytest.mark.parametrize(
     ("word", "wanted"),
     [("true", True), ("on", True), ("1", True), ("", True), ("FALSE", False), ("off", False),
      ("no", False), ("0", False)],
