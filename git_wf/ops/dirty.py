@@ -100,7 +100,9 @@ def keep_checkout(project: Project, head: Oid, run: RunId) -> list[Notice]:
     if rescue_worktree(project.repo, names, rescue, project.identity, moment) is None:
         return []
     told = f"the uncommitted changes, as they are now, are kept at {ref}"
-    return [("rescued", f"{told}: git restore --source={ref} . brings them back")]
+    command = f"git restore --source={ref} :/"
+    left = "files made since, the index and ignored files stay as they are then"
+    return [("rescued", f"{told}: {command} brings them back ({left})")]
 
 
 def changed_paths(checkout: Checkout) -> tuple[str, ...]:

@@ -144,15 +144,45 @@ def test_in_place_in_a_dirty_checkout(wf: Program, dirty: Path, workflow: Path) 
     assert ref.startswith(f"refs/wf/rescue/{run_id(1)}/")
     assert result.err.splitlines()[1] == (
         f"notice: the uncommitted changes, as they are now, are kept at {ref}: "
-        f"git restore --source={ref} . brings them back"
+        f"git restore --source={ref} :/ brings them back "
+        "(files made since, the index and ignored files stay as they are then)"
     )
     assert (dirty / "made").read_text() == "worktree\nnew\n" and not (dirty / "new").exists()
     assert git("for-each-ref", "refs/heads/wf", cwd=dirty) == ""
-    git("restore", f"--source={ref}", ".", cwd=dirty)
+    (dirty / "sub").mkdir()
+    git("restore", f"--source={ref}", ":/", cwd=dirty / "sub")
+    (dirty / "sub").rmdir()
     (dirty / "made").unlink()
     assert {k: v for k, v in checkout_of(dirty).items() if k != ".git/index"} == {
         k: v for k, v in before.items() if k != ".git/index"
     }
+
+
+RUIN = """
+git add -A && git commit -qm theirs
+git rm -qf README 'run me' && rm -f link new staged && mkdir new staged && echo x >new/x
+mkdir -p deep && echo other >deep/untracked && echo later >later && echo gone >gone
+"""
+
+
+def test_the_restore_of_the_notice_brings_everything_back(
+    wf: Program, dirty: Path, tmp_path: Path
+) -> None:
+    """Whatever a node did: files that were added, changed, removed or untracked."""
+    (dirty / "staged").write_text("staged\n")
+    git("add", "staged", cwd=dirty)
+    (dirty / "deep" / "er").mkdir(parents=True)
+    (dirty / "deep" / "untracked").write_text("deep\n")
+    (dirty / "deep" / "er" / "too").write_text("deeper\n")
+    before = {path: told for path, told in contents(dirty).items() if not path.startswith(".git/")}
+    script = RUIN.replace("\n", "; ").strip("; ")
+    workflow = write_workflow(tmp_path / "w.dot", f'a [script="{script}"] start -> a -> exit')
+    result = wf.ok("run", workflow, "--dirty", "in-place")
+    command = result.err.splitlines()[1].partition(": git ")[2].partition(" brings")[0]
+    git(*command.split(), cwd=dirty)
+    after = {path: told for path, told in contents(dirty).items() if not path.startswith(".git/")}
+    made_since = {path: after.pop(path) for path in ("later", "gone")}
+    assert (sorted(made_since), after) == (["gone", "later"], before)
 
 
 def test_in_place_is_for_a_dirty_checkout_only(wf: Program, repo: Path, tmp_path: Path) -> None:
