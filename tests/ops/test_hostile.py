@@ -329,7 +329,7 @@ SETTINGS = """
  experimental = true
 [index] version = 4
  sparse = true
- skipHash = true
+ skipHash = false
 [fetch] recurseSubmodules = true
  prune = true
 [checkout] workers = 2
@@ -426,7 +426,9 @@ def test_settings(
         env = {"GIT_CONFIG_COUNT": str(len(pairs))}
         for number, (key, _, value) in enumerate(pairs):
             env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    script = 'rm link; ln -s README link; mv moved "é w"; git init -q nested; touch nested/x'
+    # The node's own git would run what is set: a repository is made without.
+    clean = "GIT_CONFIG_GLOBAL= GIT_CONFIG_COUNT=0 git init -q --template= nested"
+    script = f'rm link; ln -s README link; mv moved "é w"; {clean}; touch nested/x'
     (repo / "link").symlink_to("nowhere")
     (repo / "moved").write_text("moved\n" * 9)
     git("add", "-A", cwd=repo)
