@@ -81,7 +81,7 @@ class Slot:
 
 def list_worktrees(repo: Repo, state_dir: Path | None = None) -> list[Worktree]:
     """The main worktree first. Those below the `trees` of `state_dir` are ours."""
-    told = os.fsdecode(repo.git("worktree", "list", "--porcelain", "-z"))
+    told = os.fsdecode(_listed(repo))
     trees = os.path.join(os.path.realpath(state_dir / "trees"), "") if state_dir else None
     found = []
     for record in told.split("\0\0"):
@@ -100,6 +100,16 @@ def list_worktrees(repo: Repo, state_dir: Path | None = None) -> list[Worktree]:
             )
         )
     return found
+
+
+def _listed(repo: Repo) -> bytes:
+    """A worktree that a killed process had only begun to register makes git list none at all."""
+    words = ("worktree", "list", "--porcelain", "-z")
+    try:
+        return repo.git(*words)
+    except GitFailed:
+        remove_unready(repo, "")
+        return repo.git(*words)
 
 
 def _born(head: str | None) -> Oid | None:
@@ -402,7 +412,7 @@ def remove_unready(repo: Repo, run: str) -> None:
     """Removes worktrees that a killed process was making, resetting or removing.
 
     One that git had only begun to register makes it refuse every `git worktree`. Whoever calls
-    this holds the lock of `run`; those of other runs that live are left alone.
+    this holds the lock of `run`, if any; those of other runs that live are left alone.
     """
     for git_dir in _git_dirs(repo):
         reason = _lock_reason(git_dir) or ""

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,10 @@ from git_wf.store.worktree import (
     list_worktrees,
     reconcile_head,
     registrations,
+    remove_unready,
     remove_worktree,
     reopen_slot,
+    run_lock,
     take_slot,
 )
 from tests.conftest import git, make_repo
@@ -36,6 +40,14 @@ BRANCH = "refs/heads/wf/run/R"
 
 def opened(path: Path) -> Repo:
     return Repo.find(path, os.environ)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    lock = Lock(path, "somebody")
+    assert lock.acquire()
+    with lock:
+        yield
 
 
 def head_of(path: Path) -> Oid:
@@ -143,6 +155,49 @@ def test_what_a_killed_run_left_is_nobody_elses(repo: Path, state: Path):
     again = reopen_slot(opened(repo), slot.path, "A")
     assert again is not None and again.git_dir == slot.git_dir
     assert reopen_slot(opened(repo), slot.path, "A") is None
+
+
+def half_made(repo: Path, run: str = "R") -> Path:
+    """As a killed `git worktree add` leaves it: git lists no worktrees any more."""
+    git_dir = repo / ".git/worktrees/9"
+    git_dir.mkdir(parents=True)
+    (git_dir / "locked").write_text(f"git-wf not ready for run {run}")
+    (git_dir / "gitdir").write_text(f"{repo}/9/.git\n")
+    (git_dir / "commondir").touch()
+    git("worktree", "list", cwd=repo, ok=(128,))
+    return git_dir
+
+
+@pytest.mark.parametrize("has_place", [True, False])
+def test_a_half_made_registration_goes(repo: Path, state: Path, has_place: bool):
+    git_dir = half_made(repo)
+    if not has_place:
+        (git_dir / "gitdir").unlink()
+    take(repo, state, "S")
+    assert not git_dir.exists()
+
+
+def test_a_half_made_registration_does_not_stop_a_reader(repo: Path):
+    half_made(repo)
+    assert [one.path for one in list_worktrees(opened(repo))] == [repo]
+
+
+def test_a_half_made_registration_of_a_live_run_stays(repo: Path):
+    git_dir = half_made(repo)
+    with held(run_lock(opened(repo), "R")):
+        remove_unready(opened(repo), "S")
+        assert git_dir.exists()
+    remove_unready(opened(repo), "S")
+    assert not git_dir.exists()
+
+
+def test_what_a_killed_removal_left_goes(repo: Path, state: Path, slot: Slot):
+    (slot.git_dir / "locked").write_text("git-wf not ready for run R\n")
+    slot.lock.release()
+    (slot.path / "README").unlink()
+    again = take(repo, state, "S")
+    assert again.path == slot.path
+    assert status(again) == ""
 
 
 def test_a_kept_slot_is_its_users(repo: Path, state: Path, slot: Slot):
