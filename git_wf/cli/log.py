@@ -216,8 +216,9 @@ def _write_head(log: RunLog, colour: bool) -> None:
         for line in waiting_lines(log.run.waiting):
             write(line)
         write(f"go on: git wf resume {log.run.run_id} {answer_option(log.run.waiting)}")
-    place = f"branch {log.branch}" if log.run.refs.run_tip else "no run branch"
-    place = "archived" if log.run.refs.is_archived else place
+    place = "archived" if log.run.refs.is_archived else f"branch {log.branch}"
+    if log.run.foreign is not None and log.run.refs.run_tip is None:
+        place = "no run branch"
     write(f"{place}, from {short(log.run.base)}" if log.run.base else place)
     used = usage_text(log.run.checkpoint.totals if log.run.checkpoint else {})
     if used:

@@ -11,6 +11,7 @@ from git_wf.core.checkpoint import FORMAT, dump_json
 from git_wf.core.clock import rfc3339
 from git_wf.core.graph import Graph
 from git_wf.core.names import RUN_ID_HINT, RunId, is_run_id
+from git_wf.core.run_files import manifest_record, start_record
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import metadata_message
 from git_wf.errors import UserError
@@ -69,6 +70,7 @@ def _state(project: Project, selected: Selected, entry: Entry) -> Adopted:
     except UserError as err:
         states = (selected.timeline.start, *selected.timeline.entries)
         whole = [one.ordinal for one in states if one.is_whole]
+        err.hints = (f"git wf log {run.run_id} tells what there is",)
         if whole:
             err.hints = (f"git wf fork {run.run_id} @{whole[-1]} starts from the newest that has",)
         raise
@@ -103,8 +105,17 @@ def plan_fork(
     made = _record(run, entry, new_run, moment)
     if state.graph is not None:
         made |= _adopted_record(project, run, state.graph)
-    record = new_blob("run.json of the new run", dump_json(made), form)
-    entries = {**state.tree, b"run.json": TreeEntry("100644", record.oid)}
+    files = {"run.json": made}
+    if state.graph is not None:
+        branch = names.short_branch(new_run)
+        files["start.json"] = start_record(made, branch)
+        files["manifest.json"] = manifest_record(made, branch, state.graph)
+    records = {
+        name: new_blob(f"{name} of the new run", dump_json(one), form)
+        for name, one in files.items()
+    }
+    added = {name.encode(): TreeEntry("100644", one.oid) for name, one in records.items()}
+    entries = {**state.tree, **added}
     tree = new_tree("its state: the target's, with that run.json", entries, form)
     commit = Commit(
         tree=tree.oid,
@@ -132,7 +143,7 @@ def plan_fork(
             RefUpdate(names.meta_ref(new_run), metadata.oid, None),
             RefUpdate(names.run_branch(new_run), target, None),
         ),
-        objects=(*state.objects, record, tree, metadata),
+        objects=(*state.objects, *records.values(), tree, metadata),
         target=entry.name,
     )
 

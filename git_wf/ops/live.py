@@ -19,6 +19,7 @@ from git_wf.core.names import (
     operation_id,
 )
 from git_wf.core.run_config import EnvironmentEntry, RunConfig
+from git_wf.core.run_files import manifest_record, start_record
 from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import TemplateError, names, render
 from git_wf.core.validate import unsupported
@@ -95,7 +96,10 @@ def refuse_errors(workflow: Workflow) -> None:
 def refuse_later_tables(config: RunConfig, origin: str) -> None:
     """What run.toml can say, and this version cannot do."""
     if config.run.push.remote:
-        raise UserError(f"{origin}: 'run.push.remote' is not supported by this version of git-wf")
+        raise UserError(
+            f"{origin}: 'run.push.remote' is not supported by this version of git-wf",
+            hint="leave it out, and git push REMOTE wf/run/RUN refs/wf/meta/RUN after the run",
+        )
 
 
 def refuse_missing_backends(workflow: Workflow, env: Mapping[str, str]) -> None:
@@ -127,7 +131,10 @@ def node_environment(
         try:
             value = render(template, {"env": env}, prompt=False)
         except TemplateError as err:
-            raise UserError(f"run.toml: 'run.env.{name}': {err}") from err
+            raise UserError(
+                f"run.toml: 'run.env.{name}': {err}",
+                hint="export it before the run, or set a value",
+            ) from err
         values[name] = value
         if isinstance(entry, EnvironmentEntry) and entry.secret:
             parts = [env.get(one.rest, "") for one in names(template) if one.first == "env"]
@@ -301,25 +308,11 @@ def engine_view(
 def init_files(prepared: Prepared, record: Mapping[str, Any], project: Project) -> dict[str, bytes]:
     """The tree of `init run`."""
     graph = prepared.workflow.graph
-    start = {
-        "format": 1,
-        "run_id": record["run_id"],
-        "start_time": record["created_at"],
-        "run_branch": project.settings.names.short_branch(str(record["run_id"])),
-        "base_sha": record["base_sha"],
-    }
-    manifest = {
-        **start,
-        "workflow_name": graph.name or prepared.workflow.slug,
-        "goal": prepared.goal,
-        "node_count": len(graph.nodes),
-        "edge_count": len(graph.edges),
-        "base_branch": record["base_branch"],
-    }
+    branch = project.settings.names.short_branch(str(record["run_id"]))
     files = {
         "run.json": dump_json(record),
-        "start.json": dump_json(start),
-        "manifest.json": dump_json(manifest),
+        "start.json": dump_json(start_record(record, branch)),
+        "manifest.json": dump_json(manifest_record(record, branch, graph)),
         "graph.dot": graph.dot.encode("utf-8", "surrogateescape"),
         **child_files(prepared.workflow.children),
     }

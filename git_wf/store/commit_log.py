@@ -49,11 +49,6 @@ class CommitLog:
             raise GitFailed(self._command, status, stderr.decode("utf-8", "replace"))
         return list(_parse(told))
 
-    def lines_there(self) -> list[LogLine]:
-        """As `lines`; where a commit is missing, those before it."""
-        told, _ = self._process.communicate(self._request)
-        return list(_parse(told))
-
 
 def _parse(told: bytes) -> Iterator[LogLine]:
     parts = told.decode("utf-8", "surrogateescape").split("\0")

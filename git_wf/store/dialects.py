@@ -28,7 +28,7 @@ from git_wf.core.dialects import (
 from git_wf.core.names import Oid, RunId, is_run_id, ulid_milliseconds
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import ForeignCommitFields, foreign_commit_fields
-from git_wf.errors import StateUnreadable
+from git_wf.errors import GitFailed, StateUnreadable
 from git_wf.store.commit_log import CommitLog, LogLine, first_parents
 from git_wf.store.objects import ObjectReader, Tree, decode_tree
 from git_wf.store.repo import Repo
@@ -103,13 +103,22 @@ class ForeignReader:
         if not tips:
             return {}
         limits = [] if since is None else [f"--since={since}"]
-        log = CommitLog(self.repo, "--first-parent", *limits, tips=tips)
-        found = {line.commit: line for line in log.lines_there()}
-        if len(tips) > 1 and any(tip not in found for tip in tips):
-            for tip in tips:
-                if tip not in found:
-                    found |= self._commits([tip], since)
-        return found
+        try:
+            lines = CommitLog(self.repo, "--first-parent", *limits, tips=tips).lines()
+        except GitFailed:  # it says nothing of the child of a missing commit either
+            lines = [line for tip in tips for line in self._chain(tip, since)]
+        return {line.commit: line for line in lines}
+
+    def _chain(self, tip: Oid, since: int | None) -> Iterator[LogLine]:
+        """One chain, commit by commit, as far as it is there."""
+        here: Oid | None = tip
+        while here is not None and self.reader.find(here) is not None:
+            commit = self.reader.read_commit(here)
+            seconds = int(commit.committer.split(" ")[-2])
+            if since is not None and seconds < since:
+                return
+            yield LogLine(here, commit.tree, commit.parents, seconds, commit.message)
+            here = commit.parents[0] if commit.parents else None
 
     def _trees(self, oids: Iterable[Oid]) -> dict[Oid, Tree]:
         found = {}

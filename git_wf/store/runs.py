@@ -473,13 +473,17 @@ class RunStore:
         one that it was forked from) and its `WF-Checkpoint` names a metadata commit that says the
         same node and visit. Anything else in between belongs to the next checkpoint's range.
         """
-        past = self._foreign_past(run)
-        branch = self._start_branch_log(run, past)
+        branch = self._start_branch_log(run)
         metadata = self._metadata_chain(run)
+        lines = branch.lines()[::-1] if branch else []
+        past = self._foreign_past(run, [line.commit for line in lines])
         entries: list[Entry] = list(past.entries) if past else []
-        ranges: dict[Oid, int] = dict(past.ranges) if past else {}
+        ranges: dict[Oid, int] = {}
         lineage, seen = frozenset(run.lineage), set[str | None]()
-        for line in reversed(branch.lines() if branch else []):
+        for line in lines:
+            if past and line.commit in past.ranges:
+                ranges[line.commit] = min(past.ranges[line.commit], len(entries))
+                continue
             ranges[line.commit] = len(entries)
             fields = run_commit_fields(self.names, line.message)
             if fields is None or fields.run not in lineage:
@@ -491,29 +495,25 @@ class RunStore:
         start = past.start if past else self._start(run, metadata)
         return Timeline(tuple(entries), start, ranges)
 
-    def _start_branch_log(self, run: StoredRun, past: Timeline | None) -> CommitLog | None:
+    def _start_branch_log(self, run: StoredRun) -> CommitLog | None:
         """First-parent commits of the run branch after its base, newest first: begun to be read."""
         tip = run.refs.run_tip
-        if tip is None or tip == run.base or (past and tip in past.ranges):
+        if tip is None or tip == run.base:
             return None
-        first = foreign_origin(run.record)
-        base = str(first["commit"]) if first else run.base
-        return CommitLog(self.repo, "--first-parent", tips=[tip, f"^{base}"])
+        return CommitLog(self.repo, "--first-parent", tips=[tip, f"^{run.base}"])
 
-    def _foreign_past(self, run: StoredRun) -> Timeline | None:
-        """Of a fork from a run of Fabro's or Arc's: the checkpoints that are theirs, as far as the
-        run branch still has them."""
+    def _foreign_past(self, run: StoredRun, branch: Sequence[Oid]) -> Timeline | None:
+        """Of a fork from a run of Fabro's or Arc's: the checkpoints that are theirs, as far as
+        `branch`, the commits of the run branch, still has them."""
         origin = foreign_origin(run.record)
         if origin is None:
             return None
         commit, metadata = (Oid(str(origin[key])) for key in ("commit", "metadata_commit"))
         refs = RunRefs(RunId(str(origin["run"])), commit, metadata, place=Place())
         past = self.timeline(self.load_foreign([refs])[refs.run_id])
-        end, tip = int(origin.get("ordinal") or 0), run.refs.run_tip
-        if tip == run.base:
-            end = 0
-        elif tip is not None and tip in past.ranges:
-            end = min(end, past.ranges[tip] + 1)
+        there = set(branch)
+        kept = [one.ordinal for one in past.entries if one.commit in there]
+        end = min(max(kept, default=0), int(origin.get("ordinal") or 0))
         start = replace(past.start, commit=run.base)
         return replace(past, entries=past.entries[:end], start=start)
 

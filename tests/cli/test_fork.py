@@ -168,7 +168,8 @@ def test_a_checkpoint_without_metadata(loop: LoopRun) -> None:
     assert [one["ordinal"] for one in told] == [1, 2, 3, 4, 5, 6]
     error = "error: checkpoint work@2 has no metadata: it cannot be"
     hint = f"hint: git wf fork {run_id(1)} @4 starts from the newest that has\n"
-    loop.wf.fails(128, ["rewind", "work@2"], f"{error} gone back to\n")
+    listed = "hint: git wf rewind --list tells the checkpoints that can be named\n"
+    loop.wf.fails(128, ["rewind", "work@2"], f"{error} gone back to\n{listed}")
     loop.wf.fails(128, ["fork", "work@2"], f"{error} forked from\n{hint}")
     assert loop.refs() == before
     assert loop.wf.ok("show", "work@2", "--json").json["record"] is None
