@@ -8,7 +8,7 @@ import resource
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from git_wf.store.runs import RunRefs, StoredRun
 from git_wf.store.worktree import Worktree, find_worktree, git_dir_of, list_worktrees
 
 _OTHER_FILES = 128  # that are open beside the locks
+_CLOCK_SLACK = 24 * 3600 * 1000  # milliseconds that a clock may have gone back
 LOCK_PATIENCE = 0.3  # seconds: a probe by somebody else is over by then
 
 
@@ -66,6 +67,16 @@ def next_operation(after: str, moment: datetime, *seed: str) -> str:
     """
     at_least = ulid_milliseconds(after) + 1 if after else 0
     return operation_id(max(milliseconds(moment), at_least), *seed)
+
+
+def moment_of_new_run(project: Project) -> datetime:
+    """Now, but behind the newest run where the clock went back: that is the one that is meant.
+
+    An id of another day is not one of this clock.
+    """
+    now, newest = project.clock.now(), project.store.newest_id()
+    behind = ulid_milliseconds(newest) + 1 - milliseconds(now) if newest else 0
+    return now + timedelta(milliseconds=behind) if 0 < behind < _CLOCK_SLACK else now
 
 
 def this_process() -> str:

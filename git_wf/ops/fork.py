@@ -16,7 +16,7 @@ from git_wf.core.timeline import Entry
 from git_wf.core.trailers import metadata_message
 from git_wf.errors import UserError
 from git_wf.ops.adopt import Adopted, adopt, target_state, workflow_of
-from git_wf.ops.change import Change, carry_out, operation_of, script_of
+from git_wf.ops.change import Change, carry_out, moment_of_new_run, operation_of, script_of
 from git_wf.ops.project import Project
 from git_wf.ops.rewind import require_recorded
 from git_wf.ops.select import Selected, select
@@ -45,7 +45,7 @@ def fork(
     selected = select(project, words)
     moment = project.clock.now()
     entry = selected.entry(project, default="0")
-    run_id = _new_id(project, new_run_id, moment)
+    run_id = _new_id(project, new_run_id)
     state = _state(project, selected, entry)
     plan = plan_fork(project, selected, entry, state, run_id, moment)
     change = carry_out(project, plan, moment, dry_run=dry_run)
@@ -79,9 +79,9 @@ def _state(project: Project, selected: Selected, entry: Entry) -> Adopted:
     return target_state(project, selected, entry)
 
 
-def _new_id(project: Project, given: str | None, moment: datetime) -> RunId:
+def _new_id(project: Project, given: str | None) -> RunId:
     if given is None:
-        return RunId(project.host.new_id(moment))
+        return RunId(project.host.new_id(moment_of_new_run(project)))
     run = RunId(given.upper())
     if not is_run_id(run):
         raise UserError(f"'{given}' is not a run id", hint=RUN_ID_HINT)

@@ -6,8 +6,9 @@ import hashlib
 import os
 import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import GOAL_HINT, TemplateError, render
 from git_wf.engine.loop import Run, walk
 from git_wf.errors import UserError
-from git_wf.ops.change import take_run_lock
+from git_wf.ops.change import moment_of_new_run, take_run_lock
 from git_wf.ops.children import RunChildren, in_turn
 from git_wf.ops.dirty import keep_checkout, refuse_dirty, start_base
 from git_wf.ops.host import Host
@@ -142,8 +143,8 @@ def _goal(
         raise UserError(f"goal: {err}", hint=GOAL_HINT) from err
 
 
-def new_run_id(host: Host, given: str | None, clock: Clock) -> RunId:
-    run_id = RunId((host.new_id(clock.now()) if given is None else given).upper())
+def new_run_id(host: Host, given: str | None, now: Callable[[], datetime]) -> RunId:
+    run_id = RunId((host.new_id(now()) if given is None else given).upper())
     if not is_run_id(run_id):
         raise UserError(f"'{given}' is not a run id", hint=RUN_ID_HINT)
     return run_id
@@ -167,7 +168,7 @@ def _run_in_worktree(
     people = make_people(options.answering, prepared.workflow)
     excludes = make_excludes(prepared.workflow.config, project.settings)
     _refuse_names_in_the_way(project)
-    run_id = new_run_id(project.host, options.run_id, project.clock)
+    run_id = new_run_id(project.host, options.run_id, lambda: moment_of_new_run(project))
     if project.store.run_refs(run_id) is not None:
         raise UserError(f"run {run_id} exists already", hint=f"git wf log {run_id}")
     require_state_directory(project.state_dir)
@@ -275,7 +276,7 @@ def _run_outside_git(
     people = make_people(options.answering, prepared.workflow)
     if not options.dry_run:
         refuse_worktrees(prepared.workflow)
-    run_id = new_run_id(host, options.run_id, host.clock)
+    run_id = new_run_id(host, options.run_id, host.clock.now)
     state_dir = in_place_directory(host, repo, top)
     started = {"worktree": str(top)}
     engine_run = engine_view(prepared, run_id, started, state_dir.name, dry=options.dry_run)

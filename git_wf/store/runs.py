@@ -296,6 +296,12 @@ class RunStore:
         archive = self.read_archive(tips.get(names.archive_ref))
         return self.archived_refs(archive.entry(self.reader, run)) if run in archive else None
 
+    def newest_id(self) -> str:
+        """The newest run of ours that is not archived; empty where there is none."""
+        words = ("--sort=-refname", "--count=1", "--format=%(refname)")
+        run = self.names.run_of_ref(self.repo.line("for-each-ref", *words, self.names.meta_root))
+        return run if run is not None and is_run_id(run) else ""
+
     def pair(self, tips: Mapping[RefName, Oid], run: RunId) -> RunRefs:
         return RunRefs(
             run, tips.get(self.names.run_branch(run)), tips.get(self.names.meta_ref(run))

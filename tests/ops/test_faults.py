@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from git_wf.cli.report import Interruption
+from git_wf.ops.host import new_ulid
 from tests.conftest import git, make_repo
 from tests.ops.runs import (
     Gate,
@@ -294,6 +295,13 @@ class JumpingClock(FakeClock):
         return self.moment
 
 
+class WithRealIds(Program):
+    """A run's id has the moment at which it was made."""
+
+    def _new_id(self, moment: datetime) -> str:
+        return new_ulid(moment)
+
+
 @pytest.mark.parametrize("jump", [6, 14])
 def test_a_clock_that_jumps_back(wf: Program, repo: Path, tmp_path: Path, jump: int) -> None:
     wf.clock = JumpingClock(jump)
@@ -311,6 +319,7 @@ def test_a_clock_that_jumps_back(wf: Program, repo: Path, tmp_path: Path, jump: 
 
 def test_ids_go_forward_where_the_clock_went_back(wf: Program, repo: Path, tmp_path: Path) -> None:
     """The run that was made last is the newest, and the operation that was made last is undone."""
+    wf = WithRealIds(wf.capture, repo)
     workflow = gap(tmp_path, "true", "true")
     first = wf.ok("run", workflow).out.strip()
     wf.ok("rewind", first, "c")
