@@ -25,6 +25,7 @@ _OID_AT = 40
 _EXTENDED, _STAGE, _NAME_LENGTH = 0x4000, 0x3000, 0x0FFF
 _INTENT_TO_ADD = 0x2000  # in the second half of the flags
 _SPLIT = b"link"
+_WORN = 10  # a split index is worn when a tenth of the shared one was replaced
 
 
 class NotReadable(Exception):
@@ -52,11 +53,12 @@ class _Link:
 class IndexReader:
     """Reads the index of one worktree again and again; remembers the shared part of a split one.
 
-    `is_split`: whether it was, when it was last read.
+    `is_split`: whether it was, when it was last read; `is_worn`: whether much of the shared part
+    was replaced by then, which git does not count.
     """
 
     def __init__(self, git_dir: Path, object_format: str) -> None:
-        self.is_split = False
+        self.is_split = self.is_worn = False
         self._git_dir = git_dir
         self._format = object_format
         self._width: int = new_hash(object_format).digest_size
@@ -89,6 +91,7 @@ class IndexReader:
         starts, end = self._walk(data)
         link = self._link(data, end)
         self.is_split = link is not None
+        self.is_worn = link is not None and len(starts) * _WORN > len(link.shared.starts)
         # In a split index those that replace others come first, in the order of the others.
         replaced = {} if link is None else dict(zip(link.replaced, starts, strict=False))
         if len(replaced) > len(starts):
@@ -207,7 +210,10 @@ def _bitmap(data: bytes, at: int) -> tuple[list[int], int]:
             ones.extend(range(shift, shift + 64 * run))
         shift += 64 * run
         for word in words[position + 1 : position + 1 + literals]:
-            ones += [shift + bit for bit in range(64) if word >> bit & 1] if word else []
+            while word:
+                lowest = word & -word
+                ones.append(shift + lowest.bit_length() - 1)
+                word ^= lowest
             shift += 64
         position += 1 + literals
     return ones, at + 8 + 8 * count + 4

@@ -181,6 +181,10 @@ class _Means:
         """The environment of calls that may write objects."""
         return self.env
 
+    def renewal(self) -> Sequence[str]:
+        """What makes `update-index` write the index in a better form."""
+        return ()
+
     def tree(self, scan: _Scan, plan: _Plan) -> tuple[Oid, bool]:
         """The tree of what is staged; and `Staging.is_complete`. Raises `GitFailed`."""
         return Oid(os.fsdecode(self.repo.git("write-tree", env=self.writing())).strip()), False
@@ -193,7 +197,7 @@ def _stage(means: _Means, since: Oid | None) -> Staging:
         scan = _scan_healed(means)
         plan = _Planner(repo, excludes, means.env, scan, careful).plan(since)
         try:
-            refused = _update_index(repo, plan, means.writing, means.options())
+            refused = _update_index(repo, plan, means.writing, means.options(), means.renewal())
         except GitFailed:
             if tries_left == 0 or _index_lock(repo).exists():
                 raise
@@ -261,6 +265,10 @@ class Stager:
     def options(self) -> Sequence[str]:
         return self._options
 
+    def renewal(self) -> Sequence[str]:
+        """A worn split index gets a new shared part: reading what changed has to stay cheap."""
+        return ("--split-index",) if self._index.is_worn and self._may_split else ()
+
     def read_tree(self, pack: Pack, scan: _Scan, plan: _Plan) -> Oid | None:
         """The tree of what is staged; None where git has to tell it."""
         staged = {one.path: one for one in scan.changes if one.staged not in "?."}
@@ -294,6 +302,9 @@ class _Quick(_Means):
 
     def writing(self) -> Mapping[str, str]:
         return self._pack.quarantine().env
+
+    def renewal(self) -> Sequence[str]:
+        return self._stager.renewal()
 
     def tree(self, scan: _Scan, plan: _Plan) -> tuple[Oid, bool]:
         try:
@@ -714,7 +725,11 @@ def _index_lock(repo: Repo) -> Path:
 
 
 def _update_index(
-    repo: Repo, plan: _Plan, writing: Callable[[], Mapping[str, str]], options: Sequence[str] = ()
+    repo: Repo,
+    plan: _Plan,
+    writing: Callable[[], Mapping[str, str]],
+    options: Sequence[str] = (),
+    renewal: Sequence[str] = (),
 ) -> list[str]:
     """Stages what is planned; returns the names that git forbids.
 
@@ -733,7 +748,7 @@ def _update_index(
     compression = _UNCOMPRESSED if _are_small(repo.work_tree, plan.added) else ()
     done = repo.run(
         *_OPTIONS, *options, *_INTO_ONE_PACK, *compression,
-        "update-index", "-z", "--add", "--remove", "--replace", "--stdin",
+        "update-index", *renewal, "-z", "--add", "--remove", "--replace", "--stdin",
         stdin=b"".join(os.fsencode(path) + b"\0" for path in paths), env=writing(),
     )  # fmt: skip
     return [os.fsdecode(path) for path in _IGNORED_PATH.findall(done.stderr)]

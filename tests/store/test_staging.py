@@ -458,7 +458,7 @@ def test_a_submodule_stays_a_gitlink(outer: Path, tmp_path: Path):
     assert git("rev-parse", f"{result.tree}:sub", cwd=outer) == moved
     git("rm", "-q", "--cached", "sub", cwd=outer)
     assert staged(outer).tree == result.tree
-    git("cat-file", "-e", f"{result.tree}:second", cwd=outer, ok=(0, 128))
+    git("cat-file", "-e", f"{result.tree}:second", cwd=outer, ok=(0, 1))
 
 
 def test_an_excluded_submodule_is_held_back(outer: Path):
@@ -678,3 +678,25 @@ def test_what_cannot_be_removed_is_told(monkeypatch: pytest.MonkeyPatch):
                 os.seteuid(0)
             os.chmod(path / "shut", 0o755)
         assert told == ["shut/new"]
+
+
+def test_a_worn_split_index_is_renewed(repo: Path, monkeypatch: pytest.MonkeyPatch):
+    """Git counts what is new in it, not what replaced something."""
+    monkeypatch.setattr("git_wf.store.staging._BIG", 0)
+    for number in range(40):
+        write(repo / f"f{number}")
+    commit_all(repo)
+    here = opened(repo)
+    with ObjectReader(here) as reader:
+        stager = Stager(here, Excludes(), reader)
+        for number in range(40):
+            write(repo / f"f{number}", f"{number}\n")
+            pack = Pack(here)
+            commit = stager.stage(pack).tree
+            kept = pack.write()
+            assert kept is not None
+            with kept:
+                commit_tree(repo, commit)
+    data = (repo / ".git" / "index").read_bytes()
+    assert int.from_bytes(data[8:12], "big") < 15
+    assert not git("status", "--porcelain", cwd=repo)
