@@ -93,7 +93,7 @@ def against_one_commit(place: Place, run: LiveRun, changed: int, rounds: int) ->
         run.checkpoint,
         rounds,
         before_base=lambda: place.edit(place.top, changed),
-        before_ours=lambda: place.edit(run.top, changed),
+        before_ours=lambda: run.visit(changed),
         warm_up=3,
     )
 
@@ -125,8 +125,8 @@ def excluded(bench: Bench) -> Iterator[Figure]:
             plain.checkpoint,
             filtered.checkpoint,
             bench.rounds(15),
-            before_base=lambda: place.edit(plain.top, 10),
-            before_ours=lambda: place.edit(filtered.top, 10),
+            before_base=lambda: plain.visit(10),
+            before_ours=lambda: filtered.visit(10),
             warm_up=2,
         )
     yield found.figure(f"{place.files:,} files, ten globs", 1.05)
@@ -139,14 +139,14 @@ def late(bench: Bench) -> Iterator[Figure]:
     with live_run(place, 5) as young, live_run(place, 6) as old:
         for run, count in ((young, 100), (old, many)):
             while run.ordinal < count:
-                place.edit(run.top, 1)
+                run.visit(1)
                 run.checkpoint()
         found = compare(
             young.checkpoint,
             old.checkpoint,
             bench.rounds(90),
-            before_base=lambda: place.edit(young.top, 10),
-            before_ours=lambda: place.edit(old.top, 10),
+            before_base=lambda: young.visit(10),
+            before_ours=lambda: old.visit(10),
         )
     yield found.figure(f"checkpoint {many:,} against checkpoint 100", 1.1)
 
@@ -159,6 +159,7 @@ def overhead(bench: Bench) -> Iterator[Figure]:
 
         def checkpoints() -> None:
             for _ in range(nodes):
+                run.visit()
                 run.checkpoint()
 
         for _ in range(bench.rounds(9)):

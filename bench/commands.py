@@ -80,14 +80,14 @@ def listing(bench: Bench) -> Iterator[Figure]:
             run.checkpoint,
             bench.rounds(30),
             before_base=lambda: place.edit(place.top, 10),
-            before_ours=lambda: place.edit(run.top, 10),
+            before_ours=lambda: run.visit(10),
             warm_up=2,
         )
     yield beside.figure(f"a checkpoint beside {count:,} other runs, 100 files", 1.0)
 
 
 def ref_operations(bench: Bench) -> Iterator[Figure]:
-    """Rewinds by one checkpoint: their objects, and the refs in one transaction, inside this process."""
+    """Rewinds by one checkpoint inside this process: objects, and refs in one transaction."""
     for files, checkpoints in ((100, 100), (bench.sizes[-1], 1000 if bench.quick else 10_000)):
         place = bench.place(files)
         run = make_run(place, 3000 + checkpoints, checkpoints)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from git_wf.core.checkpoint import Checkpoint, Recorded
+from git_wf.core.checkpoint import Checkpoint
 from git_wf.core.clock import rfc3339
 from git_wf.core.names import Oid, RunId, ulid
 from git_wf.core.outcome import Outcome
@@ -112,35 +112,41 @@ class LiveRun:
     project: Project
     recorder: RunRecorder
     ordinal: int = 0
-    previous: Recorded | None = None
     visits: dict[str, int] = field(default_factory=dict)
+    completed: list[str] = field(default_factory=list)
+    pending: Checkpoint | None = None
 
     @property
     def top(self) -> Path:
         return self.recorder.work_dir
 
-    def checkpoint(self) -> Recorded:
-        """One cycle, disk and git, of a node with a small trace."""
+    def visit(self, changed: int = 0) -> None:
+        """What a node does: it changes files, and leaves a small trace."""
+        if changed:
+            self.place.edit(self.top, changed)
         self.ordinal += 1
         node = f"node_{self.ordinal % 7}"
         self.visits[node] = self.visits.get(node, 0) + 1
-        now = rfc3339(self.project.clock.now())
+        self.completed.append(node)
         trace = self.recorder.trace_dir(node, self.visits[node])
         (trace / "stdout").write_text(f"did {self.ordinal}\n")
         (trace / "status.json").write_text('{"status": "success"}\n')
-        checkpoint = Checkpoint(
+        self.pending = Checkpoint(
             self.recorder.state.run_id,
             ordinal=self.ordinal,
-            timestamp=now,
+            timestamp=rfc3339(self.project.clock.now()),
             current_node=node,
             next_node_id=f"node_{(self.ordinal + 1) % 7}",
-            completed_nodes=[f"node_{number % 7}" for number in range(min(self.ordinal, 50))],
+            completed_nodes=list(self.completed),
             node_visits=dict(self.visits),
             node_outcomes={node: Outcome("success", notes=f"did {self.ordinal}")},
             context_values={"last": node, "count": self.ordinal},
         )
-        self.previous = self.recorder.record(checkpoint, {}, f"did {self.ordinal}")
-        return self.previous
+
+    def checkpoint(self) -> None:
+        """One cycle, disk and git, of the last visit."""
+        assert self.pending is not None
+        self.recorder.record(self.pending, {}, f"did {self.ordinal}")
 
 
 def run_id(number: int) -> str:
