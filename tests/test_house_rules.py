@@ -155,6 +155,26 @@ def test_one_broad_except() -> None:
     )
 
 
+# There is nothing to do about it.
+WITHOUT_HINT = ("nothing to {verb}{where}",)
+
+
+def test_errors_say_what_helps() -> None:
+    broken = [
+        f"{place}: {ast.unparse(node)}"
+        for place, node in nodes(PACKAGE)
+        if called(node) == "UserError"
+        and isinstance(node, ast.Call)
+        and not any(keyword.arg == "hint" for keyword in node.keywords)
+        and not any(words in ast.unparse(node) for words in WITHOUT_HINT)
+    ]
+    report(
+        broken,
+        "the user can put it right: hint= with the next command, or the right form (or, where "
+        "there is none, the words in WITHOUT_HINT)",
+    )
+
+
 def test_only_cli_prints() -> None:
     broken = [
         place

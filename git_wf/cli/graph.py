@@ -65,4 +65,7 @@ def _write_file(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
     except OSError as err:
-        raise UserError(f"cannot write '{path}': {err.strerror}") from err
+        told = f"cannot write '{path}': {err.strerror}"
+        raise UserError(
+            told, hint="-o FILE names another file; without it stdout is written"
+        ) from err

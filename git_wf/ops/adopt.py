@@ -184,8 +184,10 @@ def workflow_of(project: Project, run: StoredRun) -> Graph:
     if recorded is not None:
         return parse(render(recorded), f"{run.run_id}:run.json")
     if run.refs.meta_tip is None:
-        raise UserError(f"run {run.run_id} has no metadata ref, and so no graph to go on with")
-    raise UserError(f"run {run.run_id} has no graph in its metadata")
+        told = f"run {run.run_id} has no metadata ref, and so no graph to go on with"
+        raise UserError(told, hint="git fetch it from where the run was made")
+    told = f"run {run.run_id} has no graph in its metadata"
+    raise UserError(told, hint="git wf run WORKFLOW starts another")
 
 
 def _text(project: Project, run: StoredRun) -> str | None:

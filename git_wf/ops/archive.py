@@ -44,7 +44,7 @@ def archive(project: Project, words: Sequence[str], *, dry_run: bool) -> Archive
         left = [one.run_id for one in runs if one.is_archived]
         for run in left:
             if not has_leftovers(project, run, known, belongings):
-                raise UserError(f"run {run} is archived already")
+                raise UserError(f"run {run} is archived already", hint=f"git wf log {run}")
         for refs in runs:
             if not refs.is_archived:
                 _refuse_unfinished(project, refs)

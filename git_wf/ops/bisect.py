@@ -175,12 +175,19 @@ class _Search:
                 self._command, cwd=self._slot.path, env=self._env, stdout=sys.stderr, check=False
             )
         except OSError as err:
-            raise UserError(f"run '{self._command[0]}': {err.strerror}") from err
+            raise UserError(
+                f"run '{self._command[0]}': {err.strerror}",
+                hint="git wf bisect -- COMMAND runs it in a worktree of the run: "
+                "name a program on PATH, or one that the run has",
+            ) from err
         status = done.returncode
         if status < 0 or status >= _FIRST_ABORT:
             number = -status if status < 0 else status - _FIRST_ABORT
             told = f"signal {number}" if number else f"status {status}"
-            raise UserError(f"the command ended by {told} at {entry.name}: the search is ended")
+            raise UserError(
+                f"the command ended by {told} at {entry.name}: the search is ended",
+                hint=f"0 is good, {SKIP} cannot tell, any other up to {_FIRST_ABORT - 1} is bad",
+            )
         verdict = {0: "good", SKIP: "skipped"}.get(status, "bad")
         self.probes.append(Probe(entry, verdict, status))
         return self.probes[-1]

@@ -99,7 +99,8 @@ class Compared:
             return None
         record = read_record(self.project, entry)
         if record is None:
-            raise UserError(f"checkpoint {entry.name} has no metadata: its state is not known")
+            told = f"checkpoint {entry.name} has no metadata: its state is not known"
+            raise UserError(told, hint="git wf diff without --state compares the files")
         values = record.get("context_values")
         if isinstance(values, dict):
             record["context_values"] = join_artifacts(
@@ -129,7 +130,8 @@ def _sorted_words(project: Project, words: Sequence[str]) -> tuple[list[str], li
     ranges = [word for word in words if ".." in word]
     if ranges:
         if len(ranges) > 1 or len(plain) > 1:
-            raise UserError(f"'{' '.join(words)}' is not a run and a range A..B")
+            told = f"'{' '.join(words)}' is not a run and a range A..B"
+            raise UserError(told, hint="git wf diff RUN @2..@7")
         first, _, last = ranges[0].partition("..")
         return plain, [first or "@0", last or "0"]
     if len(plain) == 3:

@@ -87,7 +87,10 @@ def state_root(settings: Settings, env: Mapping[str, str]) -> Path:
         if given.parts[:1] == ("~",):
             given = _home(env).joinpath(*given.parts[1:])
         if not given.is_absolute():
-            raise UserError(f"config 'wf.stateDir': '{given}' is not an absolute path")
+            raise UserError(
+                f"config 'wf.stateDir': '{given}' is not an absolute path",
+                hint="git config wf.stateDir /PATH, or ~/PATH",
+            )
         return given / "git-wf"
     state = env.get("XDG_STATE_HOME", "")
     base = Path(state) if state.startswith("/") else _home(env) / ".local" / "state"

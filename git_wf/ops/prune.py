@@ -230,7 +230,8 @@ def _targets(project: Project, criteria: Criteria) -> dict[str, Oid]:
     if criteria.branch is not None:
         tip = project.repo.resolve(criteria.branch)
         if tip is None:
-            raise UserError(f"no branch or commit '{criteria.branch}'")
+            told = f"no branch or commit '{criteria.branch}'"
+            raise UserError(told, hint="git branch --all lists the branches")
         return {criteria.branch: tip}
     found = default_branches(project.repo)
     if not found:

@@ -255,7 +255,10 @@ def _rewound(turn: _Turn, part: _Part) -> Share:
     else:
         to, state = part.undo.rewound_from or refs.run_tip, act.commit
     if to is None or state is None or reader.find(to) is None:
-        raise UserError(f"what '{act.title}' left behind has expired")
+        raise UserError(
+            f"what '{act.title}' left behind has expired",
+            hint=f"git wf log {part.run}: what is there can be rewound to",
+        )
     if part.undo is None:
         _refuse_dropping(turn, part, to, f"git branch NAME {left} takes up what the rewind left")
     made = metadata_commit(
@@ -311,7 +314,7 @@ def _returned(turn: _Turn, part: _Part) -> Share:
     """A removal is undone, or a fork redone: the run comes back from where it was kept."""
     history, names = part.history, turn.project.settings.names
     if history.refs is not None or history.last is None:
-        raise UserError(f"run {part.run} is there again")
+        raise UserError(f"run {part.run} is there again", hint=f"git wf log {part.run}")
     kept = {
         side: names.old_ref(part.run, history.kept_by, side)
         for side in ("run", "meta")

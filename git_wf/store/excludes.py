@@ -108,7 +108,10 @@ class Excludes:
 
 
 def _bad_pattern(pattern: str, why: str) -> UserError:
-    return UserError(f"bad exclude pattern '{pattern}': {why}")
+    return UserError(
+        f"bad exclude pattern '{pattern}': {why}",
+        hint="exclude_globs, and git config wf.excludeGlobs, hold lines of a .gitignore",
+    )
 
 
 # gitignore

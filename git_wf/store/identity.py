@@ -70,7 +70,10 @@ def _ident(repo: Repo, side: str) -> tuple[str | None, str | None]:
     except GitFailed as err:
         date = repo.env.get(f"GIT_{side}_DATE")
         if date and "date" in err.stderr:
-            raise UserError(f"GIT_{side}_DATE: '{date}' is not a date that git reads") from err
+            raise UserError(
+                f"GIT_{side}_DATE: '{date}' is not a date that git reads",
+                hint=f"export GIT_{side}_DATE='2030-01-02T03:04:05Z', or unset it",
+            ) from err
         if _config_only(repo):
             raise UserError(
                 "no git identity, and user.useConfigOnly is set",

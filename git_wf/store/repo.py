@@ -98,7 +98,8 @@ class Repo:
             raise GitFailed(command, answer.returncode, told, hint=typed)
         lines = answer.stdout.decode("utf-8", "surrogateescape").split("\n")
         if len(lines) not in _ANSWERS or not {lines[2], lines[4]} <= {"true", "false"}:
-            raise UserError("a repository with a line break in its path is not supported")
+            told = "a repository with a line break in its path is not supported"
+            raise UserError(told, hint="mv it to a path without one")
         git_dir = Path(lines[0])
         common = Path(os.path.join(where, lines[1])).resolve()
         work_tree = None

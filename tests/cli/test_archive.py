@@ -82,7 +82,10 @@ def test_what_needs_its_refs_names_the_way_back(loop: LoopRun, words: list[str])
         f"hint: git wf undo {loop.run} brings it back\n"
         f"hint: git wf fork {loop.run} starts a new run from it\n",
     )
-    loop.wf.fails(128, ["archive", loop.run], f"error: run {loop.run} is archived already\n")
+    loop.wf.fails(
+        128, ["archive", loop.run],
+        f"error: run {loop.run} is archived already\nhint: git wf log {loop.run}\n",
+    )  # fmt: skip
     assert loop.refs() == before
 
 

@@ -111,9 +111,15 @@ def test_around_one_that_cannot_tell(wf: Program, run: str) -> None:
         ),
         (
             ["--", "sh", "-c", "kill -9 $$"],
-            "error: the command ended by signal 9 at d@1: the search is ended\n",
+            "error: the command ended by signal 9 at d@1: the search is ended\n"
+            "hint: 0 is good, 125 cannot tell, any other up to 127 is bad\n",
         ),
-        (["--", "./no-such"], "error: run './no-such': No such file or directory\n"),
+        (
+            ["--", "./no-such"],
+            "error: run './no-such': No such file or directory\n"
+            "hint: git wf bisect -- COMMAND runs it in a worktree of the run: "
+            "name a program on PATH, or one that the run has\n",
+        ),
         (
             ["@3..@1", "--", "true"],
             "error: no checkpoint between 'c@1' and 'a@1': the good end comes first\n"

@@ -423,7 +423,8 @@ def test_a_secret_that_is_not_set(wf: Program, repo: Path, configure: Configure)
     with untouched(repo):
         wf.fails(
             128, ["run", str(configure(TWO, toml))],
-            "error: run.toml: 'run.env.KEY': undefined name 'env.NOT_SET'\n",
+            "error: run.toml: 'run.env.KEY': undefined name 'env.NOT_SET'\n"
+            "hint: export it before the run, or set a value\n",
         )  # fmt: skip
 
 

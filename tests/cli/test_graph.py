@@ -139,7 +139,7 @@ def test_in_a_bare_clone(loop: LoopRun, bare: Path) -> None:
 
 def test_what_is_refused(loop: LoopRun, tmp_path: Path, repo: Path) -> None:
     wf = loop.wf
-    wf.fails(128, ["graph", "no.dot"], "error: no file 'no.dot'\n")
+    wf.fails(128, ["graph", "no.dot"], "error: no file 'no.dot'\nhint: ls . lists what is there\n")
     wf.fails(128, ["graph", "nope"], "error: no run matches 'nope'\nhint: git wf runs lists them\n")
     wf.fails(
         129, ["graph", "-o", "x.pdf"],
@@ -148,7 +148,8 @@ def test_what_is_refused(loop: LoopRun, tmp_path: Path, repo: Path) -> None:
     )  # fmt: skip
     wf.fails(
         128, ["graph", "-o", "no/x.txt"],
-        "error: cannot write 'no/x.txt': No such file or directory\n",
+        "error: cannot write 'no/x.txt': No such file or directory\n"
+        "hint: -o FILE names another file; without it stdout is written\n",
     )  # fmt: skip
     (tmp_path / "bad.dot").write_text("digraph {")
     result = wf("graph", tmp_path / "bad.dot")

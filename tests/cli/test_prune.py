@@ -68,7 +68,10 @@ def test_into_another_branch(three: Program, repo: Path) -> None:
         f"removed run {run_id(2)} (in release: merged)\n"
         f"removed run {run_id(3)} (it changed nothing)\n"
     )
-    three.fails(128, ["prune", "--merged=nowhere"], "error: no branch or commit 'nowhere'\n")
+    three.fails(
+        128, ["prune", "--merged=nowhere"],
+        "error: no branch or commit 'nowhere'\nhint: git branch --all lists the branches\n",
+    )  # fmt: skip
 
 
 def test_without_a_default_branch(three: Program, repo: Path) -> None:

@@ -305,7 +305,9 @@ def test_an_operation_has_an_id_of_its_own(loop: LoopRun) -> None:
 
 def test_an_empty_word_moves_nothing(loop: LoopRun, repo: Path) -> None:
     before = git("for-each-ref", cwd=repo)
-    told = "error: an empty word names neither a run nor a target\n"
+    told = (
+        "error: an empty word names neither a run nor a target\nhint: git wf runs lists the runs\n"
+    )
     loop.wf.fails(128, ["rewind", ""], told)
     loop.wf.fails(128, ["rewind", loop.run, ""], told)
     assert git("for-each-ref", cwd=repo) == before

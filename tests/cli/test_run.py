@@ -246,7 +246,8 @@ def test_a_state_directory_must_be_absolute(wf: Program, repo: Path, tmp_path: P
     with untouched(repo):
         wf.fails(
             128, ["run", str(workflow)],
-            "error: config 'wf.stateDir': 'state' is not an absolute path\n",
+            "error: config 'wf.stateDir': 'state' is not an absolute path\n"
+            "hint: git config wf.stateDir /PATH, or ~/PATH\n",
         )  # fmt: skip
 
 
@@ -869,7 +870,9 @@ def test_bytes_that_are_not_utf8(wf: Program, tmp_path: Path) -> None:
 def test_a_repository_with_a_line_break_in_its_path(wf: Program, tmp_path: Path) -> None:
     odd = make_repo(tmp_path / "a\nb")
     wf.fails(
-        128, ["log"], "error: a repository with a line break in its path is not supported\n",
+        128, ["log"],
+        "error: a repository with a line break in its path is not supported\n"
+        "hint: mv it to a path without one\n",
         cwd=odd,
     )  # fmt: skip
 

@@ -168,8 +168,10 @@ def test_before_the_first_checkpoint(loop: LoopRun) -> None:
         f"error: run {loop.run} has no checkpoint yet\nhint: git wf resume goes on\n",
     )
     loop.wf.fails(
-        128, ["show", "@1"], "error: no checkpoint '@1': the run has none yet, only '@0'\n"
-    )
+        128, ["show", "@1"],
+        "error: no checkpoint '@1': the run has none yet, only '@0'\n"
+        "hint: git wf resume goes on with the run\n",
+    )  # fmt: skip
     assert loop.wf.ok("show", "@0").out.startswith("@0  run ")
 
 

@@ -153,7 +153,11 @@ def test_what_was_left_behind_has_expired(loop: LoopRun) -> None:
         git("worktree", "remove", "--force", str(tree), cwd=loop.repo)
     git("reflog", "expire", "--expire=now", "--all", cwd=loop.repo)
     git("gc", "-q", "--prune=now", cwd=loop.repo)
-    loop.wf.fails(128, ["undo"], "error: what 'rewind work@1' left behind has expired\n")
+    loop.wf.fails(
+        128, ["undo"],
+        "error: what 'rewind work@1' left behind has expired\n"
+        f"hint: git wf log {loop.run}: what is there can be rewound to\n",
+    )  # fmt: skip
 
 
 def test_a_run_that_is_there_again(loop: LoopRun) -> None:

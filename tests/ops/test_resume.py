@@ -706,7 +706,12 @@ def test_an_in_place_run(wf: Program, tmp_path: Path, gate: Gate, counted: Path)
     assert [checkpoint[key] for key in ("ordinal", "current_node", "completed_nodes")] == [
         3, "c", ["start", "a", "b", "c"],
     ]  # fmt: skip
-    wf.fails(128, ["run", "--resume", str(path)], f"error: run {RUN} has ended: success\n", folder)
+    wf.fails(
+        128, ["run", "--resume", str(path)],
+        f"error: run {RUN} has ended: success\n"
+        "hint: git wf run --in-place WORKFLOW starts another\n",
+        folder,
+    )  # fmt: skip
 
 
 def test_an_in_place_run_is_held(wf: Program, tmp_path: Path, gate: Gate) -> None:
