@@ -209,6 +209,7 @@ operation(
 operation(
     "section", lambda place: bool(place.workflow(SECTION)) and None, run_words, run_on,
     lambda place: tell_fully(place.repo, RUN),
+    steps=tuple((f"f@1/{branch} {step}", 1) for branch in ("1-a", "2-b") for step in CYCLE),
 )  # fmt: skip
 
 

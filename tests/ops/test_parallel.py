@@ -323,7 +323,7 @@ def test_a_conflict_is_seen_while_the_branches_run(ran, tmp_path):
     assert "conflict ahead: f@1/1-a and f@1/2-b in x\n" in done.err
 
 
-# Killed and resumed.
+# Killed and resumed. What CI has of that is in test_crash_steps.py and test_crash_moments.py.
 
 KILLED = (
     f'{F} a [script="echo a >>a"] a2 [script="echo a2 >>a"] b [script="echo b >>b"]'
@@ -331,8 +331,9 @@ KILLED = (
     " start -> f f -> a f -> b a -> a2 -> j b -> b2 -> j j -> c -> exit"
 )
 STEPS = ("disk", "stage", "metadata", "commit", "publish", "seal")
-BRANCH_STEPS = [(f"{name} {step}", 1) for name in ("f@1/1-a", "f@1/2-b") for step in STEPS]
-LATER_STEPS = [(f"{name} {step}", 2) for name in ("f@1/1-a", "f@1/2-b") for step in STEPS]
+BRANCH_STEPS = [
+    (f"f@1/{name} {step}", count) for name in ("1-a", "2-b") for step in STEPS for count in (1, 2)
+]
 RUN_STEPS = [(step, count) for step in STEPS for count in (1, 2)]
 
 
@@ -377,20 +378,15 @@ def resume_and_check(wf: Program, repo: Path, whole: dict[str, Any], tmp_path: P
     assert not [path for path in (state / "trees").glob("*.lock") if is_locked(path)]
 
 
-@pytest.mark.parametrize(("step", "count"), BRANCH_STEPS, ids=lambda value: str(value))
-def test_killed_in_a_branch(wf, repo, whole, tmp_path, fsck, step, count):
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "count"), BRANCH_STEPS + RUN_STEPS, ids=lambda value: str(value))
+def test_killed_at_a_step(wf, repo, whole, tmp_path, fsck, step, count):
     kill_at(repo, step, count)
     resume_and_check(wf, repo, whole, tmp_path)
     fsck(repo)
 
 
-@pytest.mark.parametrize(("step", "count"), LATER_STEPS + RUN_STEPS, ids=lambda value: str(value))
-def test_killed_elsewhere(wf, repo, whole, tmp_path, fsck, step, count):
-    kill_at(repo, step, count)
-    resume_and_check(wf, repo, whole, tmp_path)
-    fsck(repo)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", range(50))
 def test_killed_at_any_moment(wf, repo, whole, tmp_path, fsck, moment):
     path = write_workflow(repo.parent / "w.dot", KILLED)
