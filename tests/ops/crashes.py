@@ -178,6 +178,7 @@ def operation(*args: Any, **options: Any) -> None:
 
 
 HAS_ENDED = f"error: run {RUN} has ended: success\n"
+# Of the first cycle: tests/ops/test_resume.py.
 CYCLE = ("disk", "stage", "metadata", "commit", "publish", "seal")
 
 
@@ -202,7 +203,7 @@ def run_on(place: Place) -> None:
 
 operation(
     "run", nothing, run_words, run_on, lambda place: tell_fully(place.repo, RUN),
-    steps=(*((step, count) for step in CYCLE for count in (1, 3)),
+    steps=(*((step, 3) for step in CYCLE),
            *((step, 1) for step in ("slot", "refs", "attach", "tidy", "conclusion", "release",
                                     "directory"))),
 )  # fmt: skip

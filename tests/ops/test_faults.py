@@ -204,7 +204,7 @@ def ticks(path: Path, count: int) -> Path:
     return write_workflow(
         path,
         f"""
-        graph [loop_restart_signature_limit=0]
+        graph [loop_restart_signature_limit={count + 1}]
         tick [script="echo x >>log; seq 2000 >big.$(wc -l <log); test $(wc -l <log) -ge {count}"]
         start -> tick
         tick -> exit [condition="outcome=success"]
