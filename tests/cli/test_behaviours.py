@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from tests.conftest import git
 from tests.program import Program, Result, run_id
 from tests.stub_agent import write_stub_agent
+from tests.tree import ROOT
 
 ENDS = "start [shape=Mdiamond] exit [shape=Msquare]"
 Play = Callable[[str], "Played"]
@@ -563,3 +565,44 @@ def test_k08_fork(wf: Program, play: Play, repo: Path) -> None:
     wf.ok("resume", forked)
     assert git("show", f"{new}:log", cwd=repo) == "1\n2"
     assert git("rev-parse", old, cwd=repo) in "\n".join(before)
+
+
+# The list itself, where it is.
+
+LIST = ROOT.parent / "shared" / "behaviours.tsv"
+# Rows whose tests do not name them.
+TESTED_BY = {
+    "FI01": ["core/test_fidelity.py::test_precedence_of_fidelity"],
+    "FI03": ["engine/kinds/test_agent.py::test_nodes_of_a_thread_share_a_session"],
+    "FI04": ["engine/kinds/test_agent.py::test_the_first_resumed_node_gets_a_summary"],
+    "K04": ["ops/test_resume.py::test_half_done_work_is_rescued"],
+    "K10": [
+        "cli/test_run.py::test_dirty",
+        "cli/test_run.py::test_outside_a_repository",
+        "cli/test_run.py::test_without_a_commit",
+        "ops/test_odd_repositories.py::test_a_run_in",
+    ],
+}
+
+
+@pytest.mark.skipif(not LIST.is_file(), reason="the list of behaviours is not beside this project")
+def test_every_row_has_a_test() -> None:
+    header = [line.split("\t")[0] for line in LIST.read_text(encoding="utf-8").splitlines()]
+    ids = header[header.index("id") + 1 :]
+    sources = {
+        str(path.relative_to(ROOT / "tests")): path.read_text(encoding="utf-8")
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if path != Path(__file__)
+    }
+    sources["cli/test_behaviours.py"] = (
+        Path(__file__).read_text(encoding="utf-8").split("# The list itself")[0]
+    )
+    named = {
+        word.upper()
+        for text in sources.values()
+        for word in re.findall(r"\b[A-Z]{1,2}\d\d\b|(?<=_)[a-z]{1,2}\d\d(?=_)", text)
+    }
+    assert [id_ for id_ in ids if id_ not in named | TESTED_BY.keys()] == []
+    for test in (test for tests in TESTED_BY.values() for test in tests):
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in sources[path], test
