@@ -29,7 +29,9 @@ import json
 import queue
 import re
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +55,7 @@ DECISIONS = ("proceed", "skip", "block", "override")
 DEFAULT_TIMEOUT = 60.0  # seconds, whatever the kind of hook
 BLOCKED_STATUS = 2
 _OUTPUT_LIMIT = 64 * 1024  # bytes of an answer
+_TICK = 0.1  # seconds between two looks at whether the run may go on
 
 
 @dataclass(frozen=True)
@@ -250,7 +253,10 @@ class Hooks:
     def _decide(self, hook: Hook, told: Mapping[str, Any], place: str) -> Decision:
         data = json.dumps(told, ensure_ascii=False, sort_keys=True, default=str)
         body = data.encode("utf-8", "replace")
-        decision = _post(hook, body) if hook.http else self._run(hook, told, body, place)
+        if hook.http:
+            decision = _post_in_time(hook, body, self._watch)
+        else:
+            decision = self._run(hook, told, body, place)
         reason = self._redaction.text(decision.reason)
         if decision.word == "block":
             reason = f"hook '{hook.name}': {reason or 'blocked'}"
@@ -298,6 +304,22 @@ class Hooks:
         return decision
 
 
+def _post_in_time(hook: Hook, body: bytes, watch: Watch) -> Decision:
+    """Posts, with the time that a program would have, however the answer trickles in.
+
+    Raises `Interrupted` or `Stalled`; a connection that is still open then is left to itself.
+    """
+    answers: queue.Queue[Decision] = queue.Queue()
+    post = threading.Thread(target=lambda: answers.put(_post(hook, body)), name="post", daemon=True)
+    post.start()
+    until = time.monotonic() + (hook.timeout or float("inf"))
+    while (left := until - time.monotonic()) > 0:
+        with suppress(queue.Empty):
+            return answers.get(timeout=min(_TICK, left))
+        watch.check()
+    return Decision("block", f"timed out after {hook.timeout:g} s")
+
+
 def _post(hook: Hook, body: bytes) -> Decision:
     import http.client  # heavy, and few runs post anything
     import urllib.error
@@ -307,7 +329,7 @@ def _post(hook: Hook, body: bytes) -> Decision:
         hook.http, data=body, headers={"Content-Type": "application/json"}, method="POST"
     )
     try:
-        with urllib.request.urlopen(request, timeout=hook.timeout) as response:
+        with urllib.request.urlopen(request, timeout=hook.timeout or None) as response:
             return _read_decision(response.read(_OUTPUT_LIMIT).decode("utf-8", "replace"))
     except urllib.error.HTTPError as err:
         err.close()

@@ -245,6 +245,7 @@ class Server(BaseHTTPRequestHandler):
         self.send_response(self.server.status)
         self.end_headers()
         self.wfile.write(self.server.answer)
+        self.server.may_end.wait(60)
 
     def log_message(self, *args):
         pass
@@ -254,9 +255,12 @@ class Server(BaseHTTPRequestHandler):
 def server():
     server = HTTPServer(("127.0.0.1", 0), Server)
     server.bodies, server.status, server.answer = [], 200, b""
+    server.may_end = threading.Event()
+    server.may_end.set()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
+    server.may_end.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -278,6 +282,31 @@ def test_posts(play_hooked, server, status, answer, reason):
     walked = play_hooked(ONE, {"event": "stage_start", "http": url, "blocking": True, "id": "h"})
     assert walked.conclusion.failure_reason == reason.replace("URL", url)
     assert json.loads(server.bodies[0])["node"] == "a"
+
+
+def test_an_address_has_the_time_that_a_program_has(play_hooked, server):
+    server.may_end.clear()  # the answer begins and does not end
+    url = f"http://127.0.0.1:{server.server_port}/"
+    table = {"event": "stage_start", "http": url, "blocking": True, "id": "h", "timeout": "200ms"}
+    walked = play_hooked(ONE, table)
+    assert walked.conclusion.failure_reason == "hook 'h': timed out after 0.2 s"
+
+
+def test_a_cancelled_run_does_not_wait_for_an_address(play_hooked, server):
+    server.may_end.clear()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    cancel = threading.Event()
+    timer = threading.Timer(0.2, cancel.set)
+    timer.start()
+    table = {"event": "stage_start", "http": url, "blocking": True}
+    assert play_hooked(ONE, table, cancel=cancel).conclusion.status == "interrupted"
+    timer.join()
+
+
+def test_an_address_without_a_time_limit(play_hooked, server):
+    url = f"http://127.0.0.1:{server.server_port}/"
+    table = {"event": "stage_start", "http": url, "blocking": True, "timeout": "0s"}
+    assert play_hooked(ONE, table).conclusion.status == "success"
 
 
 def test_an_address_where_nobody_answers(play_hooked):
