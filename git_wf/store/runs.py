@@ -87,10 +87,10 @@ class RunIndex(Mapping[RunId, RunRefs]):
         self._tips = tips
         self.archive = store.read_archive(tips.get(names.archive_ref))
         self.kept = {ref: kept for ref in tips if (kept := names.kept_tip(ref)) is not None}
-        there = {run for run in ids if is_run_id(run) and not self._is_leaving(run)}
-        self._own = store.own_runs(there, tips)
+        leaving = {run for run in ids if is_run_id(run) and self._is_leaving(run)}
+        self._own = store.own_runs({run for run in ids - leaving if is_run_id(run)}, tips)
         archived = self.archive.runs
-        known = {*self._own, *archived}
+        known = {*self._own, *archived, *leaving}
         self.others = {run: place for run, place in (others or {}).items() if run not in known}
         self.open = sorted({*self._own, *self.others})
         self._ids = sorted({*self.open, *archived}) if archived else self.open

@@ -18,6 +18,7 @@ import pytest
 
 from git_wf.cli.report import Interruption
 from git_wf.ops.host import new_ulid
+from git_wf.ops.journal import Event, Journal
 from tests.conftest import git, make_repo
 from tests.ops.runs import (
     Gate,
@@ -34,6 +35,7 @@ from tests.tree import ROOT
 
 Fsck = Callable[[Path], None]
 RUN, OTHER = own_id(61), own_id(62)
+FULL = Path("/dev/full")
 SKIPPED = "notice: no checkpoint could be recorded: "
 
 
@@ -154,6 +156,20 @@ def test_a_disk_that_is_full_for_long(tmp_path: Path, fsck: Fsck) -> None:
     assert err.count(SKIPPED) == 13
     assert read_run(repo, RUN).timeline == [(1, "z", 1, "success")]
     fsck(repo)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
+def test_a_journal_without_room(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").symlink_to(FULL)
+    told: list[Event] = []
+    journal = Journal(tmp_path, told.append)
+    for event in ("run_started", "stage_started", "stage_completed", "run_finished"):
+        journal({"event": event, "time": "now", "run_id": RUN})
+    journal.close()
+    assert [one["event"] for one in told] == [
+        "run_started", "notice", "stage_started", "stage_completed", "run_finished",
+    ]  # fmt: skip
+    assert told[1]["message"] == "write 'events.jsonl': No space left on device"
 
 
 def test_a_read_only_store(tmp_path: Path, fsck: Fsck) -> None:
