@@ -17,6 +17,7 @@ PARALLEL, FAN_IN = "parallel", "fan_in"
 WAIT_ALL, FIRST_SUCCESS = "wait_all", "first_success"
 JOIN_POLICIES = (WAIT_ALL, FIRST_SUCCESS)
 OLDER_POLICIES = {"all_success": WAIT_ALL}  # of another dialect: read as what is nearest
+_FOLLOWED_LIMIT = 32  # branches of one fan-out: each costs a pass over all edges
 # Which visit of which fan-out the next fan-in joins: `{"fan_out": …, "visit": …, "join": …}`.
 SECTION_KEY = "internal.section"
 
@@ -83,18 +84,34 @@ def join_policy(node: Node) -> str:
 
 
 def do_branches_meet(graph: Graph, fan_out: str) -> bool:
-    """Whether `find_join` finds anything. Where all branches reach the exit, at little cost."""
-    firsts = {edge.target for edge in graph.outgoing(fan_out)}
-    exits = [node.id for node in graph.of_kind("exit")]
-    if firsts and len(exits) == 1:
-        waiting, leading = [*exits], set(exits)
-        for id_ in waiting:
-            before = {edge.source for edge in graph.incoming(id_)} - leading - {fan_out}
-            leading |= before
-            waiting += before
-        if firsts <= leading:
-            return True
-    return find_join(graph, fan_out) is not None
+    """Whether `find_join` finds anything, in time for large graphs.
+
+    All branches that reach the exit meet there; of those that do not, and then of the others, as
+    many are followed as have not met yet.
+    """
+    firsts = list(dict.fromkeys(edge.target for edge in graph.outgoing(fan_out)))
+    leading = _leading_to_exit(graph, fan_out)
+    astray = [id_ for id_ in firsts if id_ not in leading]
+    if firsts and not astray and len(graph.of_kind("exit")) == 1:
+        return True
+    common: set[str] | None = None
+    for first in (*astray, *(id_ for id_ in firsts if id_ in leading))[:_FOLLOWED_LIMIT]:
+        reached = set(_distances(graph, first, fan_out))
+        common = reached if common is None else common & reached
+        if not common:
+            return False
+    return bool(common)
+
+
+def _leading_to_exit(graph: Graph, fan_out: str) -> set[str]:
+    """The nodes from which a way leads to an exit that is not by the fan-out."""
+    waiting = [node.id for node in graph.of_kind("exit")]
+    leading = set(waiting)
+    for id_ in waiting:
+        before = {edge.source for edge in graph.incoming(id_)} - leading - {fan_out}
+        leading |= before
+        waiting += before
+    return leading
 
 
 def find_join(graph: Graph, fan_out: str) -> str | None:

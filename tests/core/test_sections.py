@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from git_wf.core.dot import parse
-from git_wf.core.sections import BranchStep, branch_name, enclosing_fan_outs, find_join, inside
+from git_wf.core.sections import (
+    BranchStep,
+    branch_name,
+    do_branches_meet,
+    enclosing_fan_outs,
+    find_join,
+    inside,
+)
 
 ENDS = "start [shape=Mdiamond] exit [shape=Msquare]"
 F, J = "f [shape=component]", "j [shape=tripleoctagon]"
@@ -79,3 +88,16 @@ def test_the_name_of_a_branch():
     outer, inner = BranchStep("f", 1, 1, "g"), BranchStep("g", 2, 3, "x")
     assert branch_name((outer, inner)) == "f@1/1-g/g@2/3-x"
     assert (inner.section, inner.own_name) == ("g@2", "3-x")
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_branches_that_meet_in_a_large_graph(is_lost):
+    """One of many goes astray: that is seen, and soon."""
+    names = [f"b{number}" for number in range(3000)]
+    edges = " ".join(f"f -> {name} -> x" for name in names)
+    nodes = " ".join(f"{name} [script=true]" for name in names)
+    lost = "lost [script=true] f -> lost" if is_lost else ""
+    large = graph(f"{F} x [script=true] {nodes} {edges} x -> exit {lost}")
+    began = time.process_time()
+    assert do_branches_meet(large, "f") is not is_lost
+    assert time.process_time() - began < 2

@@ -59,6 +59,11 @@ def test_the_trace_of_a_command(play):
         ("exit 3", ("exit status 3", "deterministic")),
         ("echo one; echo two; exit 1", ("exit status 1: two", "deterministic")),
         ("echo one; echo why >&2; exit 1", ("exit status 1: why", "deterministic")),
+        # The class is that of the end, whatever words there are.
+        (
+            "echo 'timed out: connection refused, 503 overloaded' >&2; exit 1",
+            ("exit status 1: timed out: connection refused, 503 overloaded", "deterministic"),
+        ),
         ("exit 75", ("exit status 75", "transient")),
         ("exit 137", ("exit status 137", "signal")),
         ("exit 129", ("exit status 129", "deterministic")),
