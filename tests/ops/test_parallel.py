@@ -209,6 +209,20 @@ def test_branches_count_visits_and_keep_their_context(ran):
     assert results[0]["context_updates"]["command.output"] == "done\n"
 
 
+def test_prepare_steps_run_in_the_worktree_of_each_branch(wf, repo, tmp_path):
+    write_workflow(
+        tmp_path / "w.dot", f'{F} a [script="test -e made"] b [script="test -e made"] {EDGES}'
+    )
+    config = tmp_path / "run.toml"
+    step = f"echo $GIT_WF_BRANCH >>'{tmp_path}/told'; touch made"
+    config.write_text(
+        f'[workflow]\ngraph = "w.dot"\n[[run.prepare.steps]]\nscript = "{step}"\n'
+        '[checkpoint]\nexclude_globs = ["made"]\n'
+    )
+    wf.ok("run", config)
+    assert sorted((tmp_path / "told").read_text().split("\n")) == ["", "", "f@1/1-a", "f@1/2-b"]
+
+
 def test_nested_sections(ran, fsck):
     done = ran(
         f"{F} g [shape=component] gj [shape=tripleoctagon]"

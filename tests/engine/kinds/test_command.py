@@ -78,6 +78,17 @@ def test_a_timeout(play):
     walked = play(node("sleep 60", timeout="200ms"))
     assert failure_of(walked) == ("timed out after 0.2 s", "timeout")
     assert walked.context["failure_class"] == "timeout"
+    assert walked.of("notice") == []
+
+
+def test_a_timeout_where_no_environment_tells_of_survivors(play, monkeypatch, tmp_path):
+    monkeypatch.setattr("git_wf.engine.process._PROC", tmp_path / "no-proc")
+    walked = play(node("sleep 60", timeout="200ms"))
+    assert failure_of(walked) == ("timed out after 0.2 s", "timeout")
+    assert [notice["message"] for notice in walked.of("notice")] == [
+        "node 'a' was ended with its process group; whether it left processes outside of it "
+        "cannot be seen on this system"
+    ]
 
 
 @pytest.mark.parametrize(
