@@ -89,6 +89,8 @@ def make_place(scratch: Path, files: int) -> Place:
     place = Place(top, sealed_environment(directory / "home"), files)
     top.mkdir(parents=True)
     place.git("init", "-q", "-b", "main", ".")
+    for key in ("gc.auto", "maintenance.auto"):  # nothing in the background of either side
+        place.git("config", key, "0")
     place.git("fast-import", "--quiet", stdin=b"".join(_stream(place)))
     place.git("reset", "-q", "--hard")
     place.git("status")
