@@ -18,12 +18,12 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from git_wf.core.names import Oid
 from git_wf.errors import GitFailed, StateUnreadable
@@ -34,6 +34,9 @@ from git_wf.store.objects import Entry, ObjectReader
 from git_wf.store.packs import Pack
 from git_wf.store.repo import Repo, split_nul
 from git_wf.store.trees import TreeEditor
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 _TRIES = 4  # scans until a worktree that others are writing to is given up
 _GITLINK = "160000"
@@ -318,10 +321,17 @@ class _Quick(_Means):
         return told
 
 
+def _scratch(prefix: str = "git-wf-", within: Path | None = None) -> TemporaryDirectory[str]:
+    """Imported when it is needed: readers of a run need none, and wait for what is imported."""
+    from tempfile import TemporaryDirectory
+
+    return TemporaryDirectory(prefix=prefix, dir=within)
+
+
 def tells_changes(directory: Path) -> bool:
     """Whether the time of a directory tells when something in it is made, renamed or removed."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".git-wf-", dir=directory) as made:
+        with _scratch(prefix=".git-wf-", within=directory) as made:
             file, other = os.path.join(made, "file"), os.path.join(made, "other")
             changes: tuple[Callable[[], object], ...] = (
                 lambda: os.close(os.open(file, os.O_CREAT | os.O_WRONLY)),
@@ -354,7 +364,7 @@ def snapshot_tree(repo: Repo, env: Mapping[str, str]) -> Oid:
 @contextmanager
 def _private_index(repo: Repo) -> Iterator[dict[str, str]]:
     """The environment of calls that use a copy of the index."""
-    with tempfile.TemporaryDirectory(prefix="git-wf-") as directory:
+    with _scratch() as directory:
         index = Path(directory) / "index"
         with suppress(FileNotFoundError):
             # With its time: git takes what was written at the same moment as not yet seen.
@@ -693,7 +703,7 @@ def _files_within(
     """
     files: list[str] = []
     repositories: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="git-wf-") as directory:
+    with _scratch() as directory:
         place = {"GIT_INDEX_FILE": os.path.join(directory, "index"), "GIT_LITERAL_PATHSPECS": "1"}
         mark = f".git-wf-{os.urandom(8).hex()}"
         oid = "1" * len(repo.null_oid)
