@@ -681,16 +681,21 @@ def test_what_cannot_be_removed_is_told(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_worn_split_index_is_renewed(repo: Path, monkeypatch: pytest.MonkeyPatch):
-    """Git counts what is new in it, not what replaced something."""
+    """Git counts what is new in it, not what replaced something.
+
+    The files are old: git writes those of the second of the index anew, until that is over.
+    """
     monkeypatch.setattr("git_wf.store.staging._BIG", 0)
     for number in range(40):
         write(repo / f"f{number}")
+        os.utime(repo / f"f{number}", (1e9, 1e9))
     commit_all(repo)
     here = opened(repo)
     with ObjectReader(here) as reader:
         stager = Stager(here, Excludes(), reader)
         for number in range(40):
             write(repo / f"f{number}", f"{number}\n")
+            os.utime(repo / f"f{number}", (1e9 + number, 1e9 + number))
             pack = Pack(here)
             commit = stager.stage(pack).tree
             kept = pack.write()
