@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from git_wf.cli.common import dry_run_option, json_option, open_here
 from git_wf.cli.group import verb
 from git_wf.cli.output import tell_kept, until_text, write, write_error, write_json
 from git_wf.core.values import read_duration
+
+if TYPE_CHECKING:
+    from git_wf.ops.prune import Pruned
 
 
 @verb("prune")
@@ -58,23 +62,27 @@ def command(
         done = prune(project, criteria, dry_run=dry_run)
         if as_json:
             write_json(done.to_json())
-            return
-        for one in done.skipped:
-            write_error(f"notice: run {one.run} stays: {one.reason}")
-        if done.script is not None:
-            for one in done.removed:
-                write_error(f"would remove run {one.run} ({one.reason})")
-            sys.stdout.write(done.script)
-            return
+        else:
+            _tell(done)
+
+
+def _tell(done: Pruned) -> None:
+    for one in done.skipped:
+        write_error(f"notice: run {one.run} stays: {one.reason}")
+    if done.script is not None:
         for one in done.removed:
-            write(f"removed run {one.run} ({one.reason})")
-        for run in done.finished:
-            write(f"run {run} went before: what was left of it is gone now")
-        for ref in done.expired:
-            write(f"expired: {ref}")
-        tell_kept((), done.change.rescued, None)
-        if not done.change.plan.updates and not done.change.plan.directories:
-            write_error("nothing to prune")
-        elif done.removed:
-            until = f", {until_text(done.kept_until)}" if done.kept_until else ""
-            write_error(f"hint: git wf undo brings back what was removed{until}")
+            write_error(f"would remove run {one.run} ({one.reason})")
+        sys.stdout.write(done.script)
+        return
+    for one in done.removed:
+        write(f"removed run {one.run} ({one.reason})")
+    for run in done.finished:
+        write(f"run {run} went before: what was left of it is gone now")
+    for ref in done.expired:
+        write(f"expired: {ref}")
+    tell_kept((), done.change.rescued, None)
+    if not done.change.plan.updates and not done.change.plan.directories:
+        write_error("nothing to prune")
+    elif done.removed:
+        until = f", {until_text(done.kept_until)}" if done.kept_until else ""
+        write_error(f"hint: git wf undo brings back what was removed{until}")
