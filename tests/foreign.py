@@ -12,7 +12,7 @@ from tests.conftest import git
 
 RUN = "01KKPTSEVJR1P4CYAYQSNGXRKA"  # of the moment BEGIN
 BEGIN = 1773514202  # seconds since 1970
-CREDIT = "\n⚒️ Generated with [Fabro](https://fabro.sh)\n"
+CREDIT = "\n⚒️ Generated with [Fabro](https://example.org)\n"
 GRAPH = """digraph Loop {
   graph [goal="try it"]
   start [shape=Mdiamond]

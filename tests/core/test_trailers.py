@@ -98,7 +98,7 @@ def test_a_namespace_is_the_word_in_all_of_it(namespace: str) -> None:
     assert run_commit_fields(NAMES, text) == found  # readers look in wf, fabro and arc
 
 
-CREDIT = "\n⚒️ Generated with [Fabro](https://fabro.sh)\n"
+CREDIT = "\n⚒️ Generated with [Fabro](https://example.org)\n"
 
 
 def test_a_run_commit_of_fabros() -> None:
