@@ -40,7 +40,7 @@ from urllib.parse import urlsplit
 from git_wf.core.context import Redaction, decode_output
 from git_wf.core.values import DURATION_HINT, read_duration
 from git_wf.engine.events import Announcer
-from git_wf.engine.process import Interrupted, Program, Stalled, Watch, run_program
+from git_wf.engine.process import TICK, Interrupted, Program, Stalled, Watch, run_program
 from git_wf.engine.recorder import Recorder
 from git_wf.errors import UserError
 
@@ -55,7 +55,6 @@ DECISIONS = ("proceed", "skip", "block", "override")
 DEFAULT_TIMEOUT = 60.0  # seconds, whatever the kind of hook
 BLOCKED_STATUS = 2
 _OUTPUT_LIMIT = 64 * 1024  # bytes of an answer
-_TICK = 0.1  # seconds between two looks at whether the run may go on
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,8 @@ class Hooks:
         """Waits for the hooks that run beside the run."""
         if self._worker is not None:
             self._waiting.put(None)
-            self._worker.join()
+            while self._worker.is_alive():  # a signal is heard when this thread wakes
+                self._worker.join(TICK)
             self._worker = None
 
     def _run_beside(self, hook: Hook, told: dict[str, Any]) -> None:
@@ -315,7 +315,7 @@ def _post_in_time(hook: Hook, body: bytes, watch: Watch) -> Decision:
     until = time.monotonic() + (hook.timeout or float("inf"))
     while (left := until - time.monotonic()) > 0:
         with suppress(queue.Empty):
-            return answers.get(timeout=min(_TICK, left))
+            return answers.get(timeout=min(TICK, left))
         watch.check()
     return Decision("block", f"timed out after {hook.timeout:g} s")
 

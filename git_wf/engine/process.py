@@ -29,7 +29,7 @@ from git_wf.core.context import INLINE_LIMIT, TRACE_LIMIT, Redaction, cut_line
 
 GRACE = 2.0  # seconds between TERM and KILL
 END_GRACE = 0.5  # the same for what is left when the run ends
-_TICK = 0.1  # seconds between two looks at whether the run is cancelled
+TICK = 0.1  # seconds between two looks at whether the run is cancelled
 _QUICK_TICK = 0.01  # where the end of a process cannot be waited for together with its output
 _DRAIN = 0.25  # seconds for output that is still in a pipe when the program has ended
 _CHUNK = 65536
@@ -307,7 +307,7 @@ class _Pump:
             self._pidfd = None
 
     def _patience(self) -> float:
-        tick = _TICK if self._pidfd is not None else _QUICK_TICK
+        tick = TICK if self._pidfd is not None else _QUICK_TICK
         return max(0.0, min(self._watch.patience(tick), self._deadline - time.monotonic()))
 
     def _drain(self) -> None:

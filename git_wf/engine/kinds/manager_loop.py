@@ -38,7 +38,7 @@ from git_wf.core.outcome import (
     succeeded,
 )
 from git_wf.engine.people import Question, Waiting
-from git_wf.engine.process import EitherCancel, Interrupted, Stalled
+from git_wf.engine.process import TICK, EitherCancel, Interrupted, Stalled
 from git_wf.engine.programs import write_trace
 from git_wf.engine.state import ChildRun, Conclusion, Visit
 from git_wf.errors import Conflict, GitFailed, StateUnreadable
@@ -49,7 +49,6 @@ PREFIX = "stack.child."
 RUNNING, COMPLETED, FAILED, STOPPED = "running", "completed", "failed", "stopped"
 _STOP = "ended by its manager loop: "  # how the failure reason of a child begins that was stopped
 _TIMEOUT = "timeout"
-_TICK = 0.05  # seconds between two looks at whether the run may go on
 _SHORTEST = 0.01  # seconds of a cycle
 
 
@@ -160,7 +159,7 @@ def _watch(visit: Visit, stop: _Stop, walk: Future[Conclusion]) -> None:
     cycles = max(1, node.integer("manager.max_cycles", MAX_CYCLES))
     timeout = node.seconds("timeout")
     since = time.monotonic()
-    while not wait([walk], min(_TICK, interval)).done:
+    while not wait([walk], min(TICK, interval)).done:
         elapsed = time.monotonic() - since
         if timeout and elapsed >= timeout:
             stop(f"{_TIMEOUT} after {timeout:g} s")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,7 @@ from git_wf.core.sections import (
 )
 from git_wf.engine.branches import Branch, BranchEnd, branch_result, walk_branch
 from git_wf.engine.people import Ask, People, Question, Silence, Waiting
-from git_wf.engine.process import Stalled
+from git_wf.engine.process import TICK, Stalled
 from git_wf.engine.programs import write_trace
 from git_wf.engine.state import Ends, Visit, added_usage
 
@@ -178,7 +178,11 @@ def _walk_all(visit: Visit, branches: Sequence[Branch], stop: threading.Event) -
 
     with ThreadPoolExecutor(_max_parallel(visit), f"branch of {visit.node.id}") as pool:
         try:
-            return list(pool.map(walk, branches))
+            walks = [pool.submit(walk, branch) for branch in branches]
+            # A signal that reaches another thread is not heard before this one wakes.
+            while wait(walks, TICK).not_done:
+                pass
+            return [one.result() for one in walks]
         except BaseException:
             stop.set()
             raise
