@@ -16,6 +16,7 @@ from bench.grounds import Place, live_run, run_id
 from git_wf.core.checkpoint import Checkpoint, dump_json
 from git_wf.core.names import Names, Oid
 from git_wf.core.outcome import Outcome
+from git_wf.core.summary import summary_trailers
 from git_wf.core.trailers import RunCommitFields, metadata_message, run_commit_message
 from git_wf.ops.host import Host, SystemClock
 from git_wf.ops.project import Project, open_project
@@ -183,7 +184,9 @@ class _Maker:
             b"run.json": Entry("100644", pack.add("blob", dump_json(record))),
             b"graph.dot": Entry("100644", pack.add("blob", b"digraph G {}\n")),
         }
-        self.meta = self._commit(self._tree(), (), metadata_message(self.names, run, "init run"))
+        self.summary = summary_trailers(record)
+        message = metadata_message(self.names, run, "init run", self.summary)
+        self.meta = self._commit(self._tree(), (), message)
 
     def add(self, ordinal: int) -> None:
         node = f"node_{ordinal % 7}"
@@ -201,7 +204,7 @@ class _Maker:
         data = dump_json(checkpoint.to_json())
         self.root[b"checkpoint.json"] = Entry("100644", self.pack.add("blob", data))
         message = metadata_message(
-            self.names, self.run, f"checkpoint {node}@{visit}", Ordinal=str(ordinal),
+            self.names, self.run, f"checkpoint {node}@{visit}", self.summary, Ordinal=str(ordinal),
             Next="node_0", Duration_Ms="7",
         )  # fmt: skip
         self.meta = self._commit(self._tree(), (self.meta,), message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,11 +44,18 @@ def run_argument(function: Decorated) -> Decorated:
 
 @contextlib.contextmanager
 def open_here(host: Host | None = None) -> Iterator[Project]:
-    project = open_project(host or current_host())
+    """For verbs that are over soon: looking for garbage would cost a long timeline a third more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        yield project
+        project = open_project(host or current_host())
+        try:
+            yield project
+        finally:
+            project.close()
     finally:
-        project.close()
+        if was_enabled:
+            gc.enable()
 
 
 def current_host() -> Host:

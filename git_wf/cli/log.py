@@ -89,7 +89,8 @@ def command(
     asked = _asked(words, context.meta.get("tail") or (), options)
     end = "\0" if nul else "\n"
     with open_here() as project:
-        logs = read_logs(project) if of_all else [read_log(project, asked.run)]
+        newest = None if asked.graph else asked.wanted.newest
+        logs = read_logs(project) if of_all else [read_log(project, asked.run, newest)]
         shown = [(log, wanted_entries(project, log, asked.wanted)) for log in logs]
         if as_json:
             told = [log.to_json(entries) for log, entries in shown]

@@ -144,16 +144,13 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]
     """Rows as lines of aligned columns; those whose number is in `right` are right-aligned."""
     if not rows:
         return []
-    clean = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in clean) for column in range(len(clean[0]))]
-    lines = []
-    for row in clean:
-        cells = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    columns = []
+    for number, column in enumerate(zip(*rows, strict=True)):
+        clean = [one_line(cell) for cell in column]
+        width = max(map(len, clean))
+        pad = str.rjust if number in right else str.ljust
+        columns.append([pad(cell, width) for cell in clean])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def duration(milliseconds: int | None) -> str:

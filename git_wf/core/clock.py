@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 from typing import Protocol
 
@@ -22,6 +23,11 @@ class Clock(Protocol):
 def rfc3339(moment: datetime) -> str:
     """`2026-11-30T12:00:00.000000Z`."""
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def rfc3339_seconds(seconds: int) -> str:
+    """The same of a whole number of seconds since 1970; for many of them."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(seconds))
 
 
 def milliseconds(moment: datetime) -> int:

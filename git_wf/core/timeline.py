@@ -17,8 +17,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from git_wf.core.names import Oid, visit_name
 from git_wf.errors import UserError
@@ -28,8 +28,7 @@ _BACK = re.compile(r"[0-9]{1,5}")
 _VISIT = re.compile(r"(.+)@([0-9]{1,9})")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One checkpoint of a timeline. Ordinal 0, without a node, is the state before the first."""
 
     ordinal: int
@@ -94,8 +93,8 @@ class Sections:
             made = [at for at in made if self.visits(entries[at], node) >= visit][:1]
         is_next = not entries or entries[-1].next_node_id == fan_out
         if is_next and (visit is None or not made):
-            return replace(states[-1], section=fan_out)
-        return replace(states[made[-1]], section=fan_out) if made else None
+            return states[-1]._replace(section=fan_out)
+        return states[made[-1]]._replace(section=fan_out) if made else None
 
 
 def is_target_form(text: str) -> bool:

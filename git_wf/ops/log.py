@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from git_wf.core.checkpoint import FORMAT
+from git_wf.core.clock import rfc3339_seconds
 from git_wf.core.dialects import OURS
 from git_wf.core.names import Oid
 from git_wf.core.outcome import normal_status
@@ -16,7 +17,14 @@ from git_wf.ops.project import Project
 from git_wf.ops.select import find_run
 from git_wf.store.archive import ArchivedRun
 from git_wf.store.dialects import ForeignRun
-from git_wf.store.runs import ChangeCounts, RunRefs, RunStore, StoredRun, Timeline
+from git_wf.store.runs import (
+    ChangeCounts,
+    RunRefs,
+    RunStore,
+    StoredRun,
+    Timeline,
+    TipSummary,
+)
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,10 @@ class RunLog:
         return {**entry.to_json(), **counts_json(self.counts_of(entry))}
 
 
-def read_log(project: Project, run: str | None) -> RunLog:
-    """The run that `run` names, else the default one."""
-    return _read_log(project, find_run(project, run, project.store.every()))
+def read_log(project: Project, run: str | None, newest: int | None = None) -> RunLog:
+    """The run that `run` names, else the default one. Where only the newest so many checkpoints
+    are wanted, those before them may be left out, but for one."""
+    return _read_log(project, find_run(project, run, project.store.every()), newest)
 
 
 def read_logs(project: Project) -> list[RunLog]:
@@ -77,10 +86,10 @@ def read_logs(project: Project) -> list[RunLog]:
     return [_read_log(project, refs) for refs in project.store.every().values()]
 
 
-def _read_log(project: Project, refs: RunRefs) -> RunLog:
+def _read_log(project: Project, refs: RunRefs, newest: int | None = None) -> RunLog:
     store = project.store
     stored = store.load(refs)
-    timeline = store.timeline(stored)
+    timeline = store.timeline(stored, newest)
     return RunLog(
         run=stored,
         timeline=timeline,
@@ -138,8 +147,7 @@ def _notices(run: StoredRun, timeline: Timeline) -> list[str]:
     return notices
 
 
-@dataclass(frozen=True)
-class RunSummary:
+class RunSummary(NamedTuple):
     """One line of `git wf runs`."""
 
     run_id: str
@@ -222,17 +230,43 @@ def _has_label(run: RunSummary, label: str) -> bool:
 
 
 def list_runs(project: Project) -> list[RunSummary]:
-    """All runs, newest first. One that cannot be read is listed, with what is wrong."""
-    known = project.store.every()
-    archived = known.archive.entries(project.store.reader)
-    foreign = project.store.load_elsewhere(known)
+    """All runs, newest first. One that cannot be read is listed, with what is wrong.
+
+    Where the newest metadata commit tells enough, nothing else is read of a run.
+    """
+    store = project.store
+    known = store.every()
+    archived = known.archive.entries(store.reader)
+    foreign = store.load_elsewhere(known)
+    told = store.summaries(known)
+    live = store.live_runs()
     is_open = set(known.open)
-    return [
-        summarize(project, known[run], foreign.get(run))
-        if run in is_open
-        else archived_summary(run, archived[run])
-        for run in reversed(list(known))
-    ]
+    found = []
+    for run in reversed(list(known)):
+        if run in told:
+            found.append(_told_summary(project, known[run], told[run], run in live))
+        elif run in is_open:
+            found.append(summarize(project, known[run], foreign.get(run)))
+        else:
+            found.append(archived_summary(run, archived[run]))
+    return found
+
+
+def _told_summary(project: Project, refs: RunRefs, told: TipSummary, is_live: bool) -> RunSummary:
+    store, summary = project.store, told.summary
+    return RunSummary(
+        run_id=refs.run_id,
+        workflow=summary.workflow,
+        status="running" if is_live else summary.status or "interrupted",
+        created_at=summary.created_at,
+        updated_at=rfc3339_seconds(told.seconds),
+        checkpoints=summary.checkpoints,
+        current_node=summary.node,
+        branch=store.run_ref(refs).removeprefix("refs/heads/") if refs.run_tip else None,
+        metadata_ref=store.meta_ref(refs),
+        labels=summary.labels,
+        forked_from=None,
+    )
 
 
 def archived_summary(run: str, entry: ArchivedRun | StateUnreadable) -> RunSummary:
@@ -272,14 +306,14 @@ def summarize(project: Project, refs: RunRefs, run: StoredRun | None = None) -> 
     try:
         run = run or store.load(refs)
     except StateUnreadable as err:
-        return replace(_unreadable(refs.run_id, err), branch=branch, metadata_ref=meta)
+        return _unreadable(refs.run_id, err)._replace(branch=branch, metadata_ref=meta)
     record, checkpoint, status = run.record, run.checkpoint, run_status(project, run)
     summary = RunSummary(
         run_id=refs.run_id,
         workflow=record.get("workflow_slug"),
         status=status,
         created_at=record.get("created_at"),
-        updated_at=checkpoint.timestamp if checkpoint else record.get("created_at"),
+        updated_at=_updated_at(project, run),
         checkpoints=checkpoint.ordinal if checkpoint else 0,
         current_node=checkpoint.current_node if checkpoint else None,
         branch=branch,
@@ -293,11 +327,18 @@ def summarize(project: Project, refs: RunRefs, run: StoredRun | None = None) -> 
     return summary if run.foreign is None else _of_foreign(summary, run.foreign)
 
 
+def _updated_at(project: Project, run: StoredRun) -> str | None:
+    """When the newest thing happened to a run: the date of its newest metadata commit."""
+    if run.foreign is not None or run.refs.meta_tip is None:
+        return None
+    committer = project.store.reader.read_commit(run.refs.meta_tip).committer
+    return rfc3339_seconds(int(committer.rsplit(" ", 2)[1]))
+
+
 def _of_foreign(summary: RunSummary, run: ForeignRun) -> RunSummary:
     """The checkpoints of both sides, and what of the run is missing."""
     last = run.entries[-1] if run.entries else None
-    return replace(
-        summary,
+    return summary._replace(
         updated_at=last.timestamp if last else summary.created_at,
         checkpoints=len(run.entries),
         current_node=last.node if last else None,

@@ -32,6 +32,12 @@ class Wanted:
     is_reversed: bool = False
     paths: tuple[str, ...] = ()  # that a checkpoint changed
 
+    @property
+    def newest(self) -> int | None:
+        """How many of the newest checkpoints are enough to tell; None where any can be wanted."""
+        picks = self.range or self.since or self.nodes or self.statuses or self.paths
+        return None if picks else self.count
+
 
 def wanted_entries(project: Project, log: RunLog, wanted: Wanted) -> list[Entry]:
     """Oldest first; newest first where it is reversed. Raises `UserError`."""

@@ -20,6 +20,7 @@ from git_wf.core.graph import Graph
 from git_wf.core.names import Oid, RefName, RunId, operation_id, run_marks, visit_name
 from git_wf.core.run_config import read_run_config, to_tables
 from git_wf.core.settings import Settings
+from git_wf.core.summary import summary_trailers
 from git_wf.core.trailers import parse_trailers
 from git_wf.engine.loop import Conclusion, walk
 from git_wf.engine.people import People
@@ -385,7 +386,10 @@ def _reconcile(
 def _live(project: Project, found: _Found, slot: Slot, listen: Listener) -> LiveRun:
     run = found.run
     assert run.refs.meta_tip is not None
-    state = RunState(run.run_id, found.last_commit, run.refs.meta_tip, dict(run.tree))
+    state = RunState(
+        run.run_id, found.last_commit, run.refs.meta_tip, dict(run.tree),
+        summary_trailers(run.record),
+    )  # fmt: skip
     return open_live(project, found.prepared, state, slot, found.excludes, listen)
 
 

@@ -52,10 +52,19 @@ class CommitLog:
 
 def _parse(told: bytes) -> Iterator[LogLine]:
     parts = told.decode("utf-8", "surrogateescape").split("\0")
-    for position in range(0, len(parts) - _FIELDS, _FIELDS):
-        commit, tree, parents, seconds, message = parts[position : position + _FIELDS]
-        above = tuple(Oid(one) for one in parents.split(" ")) if parents else ()
-        yield LogLine(Oid(commit.lstrip("\n")), Oid(tree), above, int(seconds), message)
+    commits, trees, parents, seconds, messages = (
+        parts[at : len(parts) - 1 : _FIELDS] for at in range(_FIELDS)
+    )
+    for commit, tree, above, moment, message in zip(
+        commits, trees, parents, seconds, messages, strict=True
+    ):
+        yield LogLine(
+            Oid(commit.lstrip("\n")),
+            Oid(tree),
+            tuple(Oid(one) for one in above.split(" ")) if above else (),
+            int(moment),
+            message,
+        )
 
 
 def first_parents(tip: Oid, lines: dict[Oid, LogLine]) -> Iterator[LogLine]:

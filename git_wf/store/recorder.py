@@ -14,10 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from git_wf.core.checkpoint import Checkpoint, Recorded, dump_json
+from git_wf.core.checkpoint import Checkpoint, Recorded, dump_json, load_json
 from git_wf.core.clock import Clock, milliseconds
 from git_wf.core.names import Oid, RefName, RunId, operation_id, trace_name
 from git_wf.core.names import visit_name as name_of_visit
+from git_wf.core.summary import Pairs, ending_trailers, summary_trailers
 from git_wf.core.trailers import RunCommitFields, metadata_message, run_commit_message
 from git_wf.errors import Conflict, GitFailed
 from git_wf.store.files import remove_tree, write_atomic
@@ -50,6 +51,7 @@ class RunState:
     run_tip: Oid  # the last recorded run commit, or the base
     meta_tip: Oid
     tree: Tree  # of `meta_tip`
+    summary: Pairs = ()  # the trailers that tell a list of runs of this one
 
 
 @dataclass
@@ -292,7 +294,10 @@ class GitRecorder:
                 names,
                 self.state.run_id,
                 f"checkpoint {name_of_visit(checkpoint.current_node, checkpoint.visit)}",
-                [("Head", f"{tips.branch} {tips.run}") for tips in ended],
+                [
+                    *(("Head", f"{tips.branch} {tips.run}") for tips in ended),
+                    *self.state.summary,
+                ],
                 Ordinal=str(checkpoint.ordinal),
                 Next=checkpoint.next_node_id or "",
                 Duration_Ms=str(outcome.duration_ms if outcome else 0),
@@ -410,7 +415,11 @@ class GitRecorder:
             ),
             b"events.jsonl": events,
         }
-        tip = self._extend_metadata("finalize run", files)
+        told: Pairs = ()
+        if self.state.summary and (self.last or b"checkpoint.json" not in self.state.tree):
+            ended = ending_trailers(str(conclusion.get("status")), self.last)
+            told = (*self.state.summary, *ended)
+        tip = self._extend_metadata("finalize run", files, told)
         self._small_packs.finish()
         return tip
 
@@ -427,7 +436,12 @@ class GitRecorder:
         return self._extend_metadata(first_line, {}, **trailers)
 
     def _extend_metadata(
-        self, first_line: str, files: Mapping[bytes, bytes], **trailers: str
+        self,
+        first_line: str,
+        files: Mapping[bytes, bytes],
+        told: Pairs = (),
+        /,
+        **trailers: str,
     ) -> Oid:
         moment = self._clock.now()
         cycle = Cycle(moment, Checkpoint(self.state.run_id), self._pack)
@@ -435,7 +449,7 @@ class GitRecorder:
         for name, data in files.items():
             root[name] = Entry(FILE, cycle.pack.add("blob", data))
         message = metadata_message(
-            self.store.names, self.state.run_id, first_line, Branch=self.branch, **trailers
+            self.store.names, self.state.run_id, first_line, told, Branch=self.branch, **trailers
         )
         tree = self._add_tree(cycle.pack, root)
         commit = self._add_commit(cycle, tree, [self.state.meta_tip], message)
@@ -463,13 +477,14 @@ def start_run(
     release_stale_keeps(store.repo)
     remove_packed_lock(store.repo)
     pack = Pack(store.repo)
+    summary = summary_trailers(load_json(files["run.json"], "run.json"))
     tree = _file_tree(pack, files, store.repo.object_format)
     commit = Commit(
         tree=pack.add("tree", encode_tree(tree, store.repo.object_format)),
         parents=(),
         author=identity.author_line(moment),
         committer=identity.committer_line(moment),
-        message=metadata_message(store.names, run_id, "init run"),
+        message=metadata_message(store.names, run_id, "init run", summary),
     )
     metadata = pack.add("commit", encode_commit(commit))
     kept = pack.write()
@@ -487,7 +502,7 @@ def start_run(
         transaction.close()
         if kept is not None:
             kept.release()
-    return RunState(run_id, base, metadata, tree)
+    return RunState(run_id, base, metadata, tree, summary)
 
 
 def _file_tree(pack: Pack, files: Mapping[str, bytes], object_format: str) -> Tree:

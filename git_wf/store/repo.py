@@ -129,6 +129,10 @@ class Repo:
     def objects_dir(self) -> Path:
         return self.common_dir / "objects"
 
+    def run_lock(self, run: str) -> Path:
+        """The lock of a run: whoever holds it is at work on it."""
+        return self.common_dir / "git-wf" / f"{run}.lock"
+
     @property
     def key(self) -> str:
         """`<repository>-<hash>`: the name of its directory below the state directory."""

@@ -6,14 +6,15 @@ all runs, two `git log` for a timeline, one live `cat-file` for records.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from git_wf.core.checkpoint import Checkpoint, check_format, load_json
-from git_wf.core.clock import rfc3339
+from git_wf.core.clock import rfc3339_seconds
 from git_wf.core.dialects import (
     OURS,
     checkpoint_record,
@@ -32,9 +33,11 @@ from git_wf.core.names import (
 )
 from git_wf.core.outcome import normal_status
 from git_wf.core.places import Place, other_places, other_roots
+from git_wf.core.summary import Summary, read_summary
 from git_wf.core.timeline import Entry
 from git_wf.core.trailers import (
     RunCommitFields,
+    checkpoint_fields,
     own_fields,
     run_commit_fields,
     run_commit_message,
@@ -56,7 +59,6 @@ from git_wf.store.objects import (
 from git_wf.store.objects import Entry as TreeEntry
 from git_wf.store.refs import list_refs
 from git_wf.store.repo import Repo
-from git_wf.store.worktree import run_lock
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,30 @@ class RunRefs:
     place: Place | None = None
 
 
+def _pairs(names: Names, tips: Mapping[RefName, Oid]) -> dict[RunId, RunRefs]:
+    """The runs whose refs are in our namespace; a branch beside them that is named otherwise is
+    none. For many: no name is put together again."""
+    branches, states = f"refs/heads/{names.run_namespace}/", f"{names.meta_root}/"
+    heads = {ref[len(branches) :]: tip for ref, tip in tips.items() if ref.startswith(branches)}
+    metadata = {ref[len(states) :]: tip for ref, tip in tips.items() if ref.startswith(states)}
+    return {
+        RunId(run): RunRefs(RunId(run), heads.get(run), metadata.get(run))
+        for run in {**heads, **metadata}
+        if is_run_id(run)
+    }
+
+
+class TipSummary(NamedTuple):
+    """What the newest metadata commit of a run tells of it."""
+
+    summary: Summary
+    seconds: int  # of the commit, since 1970
+
+
+_SLACK = 32  # commits that are no checkpoints, among the newest ones
+_COMMITTED = re.compile(rb"^committer .* ([0-9]+) [-+][0-9]{4}$", re.MULTILINE)
+
+
 class RunIndex(Mapping[RunId, RunRefs]):
     """Runs, oldest first (a ULID begins with its time). Of the archived ones only the ids are
     read before one is asked for. `others` are those in other places than our namespace."""
@@ -82,22 +108,24 @@ class RunIndex(Mapping[RunId, RunRefs]):
         others: Mapping[RunId, Place] | None = None,
     ) -> None:
         names = store.names
-        ids = {run for ref in tips if (run := names.run_of_ref(ref)) is not None}
         self._store = store
         self._tips = tips
         self.archive = store.read_archive(tips.get(names.archive_ref))
-        self.kept = {ref: kept for ref in tips if (kept := names.kept_tip(ref)) is not None}
-        leaving = {run for run in ids if is_run_id(run) and self._is_leaving(run)}
-        self._own = store.own_runs({run for run in ids - leaving if is_run_id(run)}, tips)
+        old = [ref for ref in tips if ref.startswith(names.old_root)]
+        self.kept = {ref: kept for ref in old if (kept := names.kept_tip(ref)) is not None}
+        pairs = _pairs(names, tips)
+        there = {run: refs for run, refs in pairs.items() if not self._is_leaving(refs)}
+        self._own = store.own_runs(there)
         archived = self.archive.runs
-        known = {*self._own, *archived, *leaving}
+        known = {*self._own, *archived, *(pairs.keys() - there.keys())}
         self.others = {run: place for run, place in (others or {}).items() if run not in known}
         self.open = sorted({*self._own, *self.others})
         self._ids = sorted({*self.open, *archived}) if archived else self.open
 
     def __getitem__(self, run: RunId) -> RunRefs:
-        if run in self._own:
-            return self._store.pair(self._tips, run)
+        own = self._own.get(run)
+        if own is not None:
+            return own
         place = self.others.get(run)
         if place is not None:
             run_tip, meta_tip = (
@@ -108,11 +136,11 @@ class RunIndex(Mapping[RunId, RunRefs]):
             raise KeyError(run)
         return self._store.archived_refs(self.archive.entry(self._store.reader, run))
 
-    def _is_leaving(self, run: RunId) -> bool:
+    def _is_leaving(self, pair: RunRefs) -> bool:
         """Whether a crash left the branch of a run that is gone: its metadata goes first."""
-        pair = self._store.pair(self._tips, run)
         if pair.meta_tip is not None:
             return False
+        run = pair.run_id
         sides = {(kept.operation, kept.side): self._tips[ref]
                  for ref, kept in self.kept.items() if kept.run == run}  # fmt: skip
         return run in self.archive or any(
@@ -258,18 +286,20 @@ class RunStore:
         """All runs that can be read: ours in other namespaces, Fabro's and Arc's among them."""
         roots = dict.fromkeys((*self._roots(), *other_roots(self.names)))
         tips = list_refs(self.repo, *roots)
-        return RunIndex(self, tips, other_places(self.names, tips))
+        ours = tuple(f"{root}/" for root in self._roots())
+        others = [ref for ref in tips if self.names.is_shared or not ref.startswith(ours)]
+        return RunIndex(self, tips, other_places(self.names, others))
 
     def _roots(self) -> tuple[str, ...]:
         names = self.names
         branches = f"refs/heads/{names.run_namespace}"
         return branches, names.meta_root, names.old_root, names.archive_ref
 
-    def own_runs(self, runs: set[RunId], tips: Mapping[RefName, Oid]) -> set[RunId]:
-        """Those of `runs` that are ours, where Fabro's or Arc's can have refs of the same names."""
+    def own_runs(self, pairs: Mapping[RunId, RunRefs]) -> Mapping[RunId, RunRefs]:
+        """Those that are ours, where Fabro's or Arc's can have refs of the same names."""
         if not self.names.is_shared:
-            return runs
-        return {run for run in runs if self._is_ours(self.pair(tips, run))}
+            return pairs
+        return {run: refs for run, refs in pairs.items() if self._is_ours(refs)}
 
     def _is_ours(self, refs: RunRefs) -> bool:
         if refs.meta_tip is not None:
@@ -314,12 +344,35 @@ class RunStore:
         return replace(self.pair(archived.refs, archived.run_id), is_archived=True)
 
     def lock_path(self, run: str) -> Path:
-        return run_lock(self.repo, run)
+        return self.repo.run_lock(run)
 
     def is_live(self, run: str) -> bool:
         return is_locked(self.lock_path(run))
 
+    def live_runs(self) -> set[str]:
+        """All that somebody goes on with."""
+        try:
+            names = os.listdir(self.repo.common_dir / "git-wf")
+        except OSError:
+            return set()
+        runs = (name.removesuffix(".lock") for name in names if name.endswith(".lock"))
+        return {run for run in runs if self.is_live(run)}
+
     # What one recorded.
+
+    def summaries(self, known: RunIndex) -> dict[RunId, TipSummary]:
+        """What the newest metadata commit tells of each of our runs, by one process; the runs
+        whose record has to be read are left out."""
+        tips = {run: known[run].meta_tip for run in known.open if run not in known.others}
+        commits = self.reader.read_many(tip for tip in tips.values() if tip)
+        found = {}
+        for run, tip in tips.items():
+            kind, data = commits.get(tip or Oid(""), ("", b""))
+            head, _, message = data.partition(b"\n\n")
+            told = read_summary(self.names, message.decode("utf-8", "replace"))
+            if kind == "commit" and told is not None:
+                found[run] = TipSummary(told, int(_COMMITTED.findall(head)[-1]))
+        return found
 
     def load(self, refs: RunRefs) -> StoredRun:
         """Raises `StateUnreadable` that names what is missing or corrupt.
@@ -465,12 +518,17 @@ class RunStore:
 
     # Its timeline.
 
-    def timeline(self, run: StoredRun) -> Timeline:
-        """The checkpoints of a run, whoever recorded it."""
+    def timeline(self, run: StoredRun, newest: int | None = None) -> Timeline:
+        """The checkpoints of a run, whoever recorded it.
+
+        With `newest`, those before the newest so many may be left out, but for one: then the time
+        that it takes does not grow with the run.
+        """
         if run.foreign is not None:
             found = run.foreign
             return Timeline(found.entries, found.start, found.ranges, found.notices)
-        return self._own_timeline(run)
+        some = self._newest(run, newest) if newest is not None else None
+        return some or self._own_timeline(run)
 
     def _own_timeline(self, run: StoredRun) -> Timeline:
         """Joined from the run branch's first parents and the metadata chain.
@@ -485,11 +543,31 @@ class RunStore:
         past = self._foreign_past(run, [line.commit for line in lines])
         entries: list[Entry] = list(past.entries) if past else []
         ranges: dict[Oid, int] = {}
+        if past:
+            theirs = past.ranges
+            ranges = {
+                line.commit: min(theirs[line.commit], len(entries))
+                for line in lines
+                if line.commit in theirs
+            }
+        self._join(
+            run, [one for one in lines if one.commit not in ranges], metadata, entries, ranges
+        )
+        start = past.start if past else self._start(run, metadata)
+        return Timeline(tuple(entries), start, ranges)
+
+    def _join(
+        self,
+        run: StoredRun,
+        lines: Iterable[LogLine],
+        metadata: Mapping[Oid, _MetadataLine],
+        entries: list[Entry],
+        ranges: dict[Oid, int],
+    ) -> None:
+        """Adds the checkpoints of run commits, oldest first, to `entries`, and to `ranges` where
+        each commit is."""
         lineage, seen = frozenset(run.lineage), set[str | None]()
         for line in lines:
-            if past and line.commit in past.ranges:
-                ranges[line.commit] = min(past.ranges[line.commit], len(entries))
-                continue
             ranges[line.commit] = len(entries)
             fields = run_commit_fields(self.names, line.message)
             if fields is None or fields.run not in lineage:
@@ -498,8 +576,28 @@ class RunStore:
             if entry is not None and entry.metadata_commit not in seen:
                 entries.append(entry)
                 seen |= {entry.metadata_commit} - {None}
-        start = past.start if past else self._start(run, metadata)
-        return Timeline(tuple(entries), start, ranges)
+
+    def _newest(self, run: StoredRun, count: int) -> Timeline | None:
+        """The last checkpoints, and the one before them. None where they are all that there are,
+        or where only the whole chain tells their ordinals."""
+        tip, wanted = run.refs.run_tip, count + 1
+        if tip is None or foreign_origin(run.record) is not None:
+            return None
+        limit = wanted + _SLACK
+        branch = CommitLog(self.repo, "--first-parent", f"--max-count={limit}", tips=[tip])
+        metadata = self._metadata_chain(run, f"--max-count={limit + _SLACK}")
+        lines = branch.lines()
+        if len(lines) < limit or any(line.commit == run.base for line in lines):
+            return None
+        entries: list[Entry] = []
+        ranges: dict[Oid, int] = {}
+        self._join(run, lines[::-1], metadata, entries, ranges)
+        left_out = len(entries) - wanted
+        kept = entries[left_out:]
+        if left_out < 0 or any(one.metadata_commit is None for one in kept):
+            return None
+        places = {commit: at - left_out for commit, at in ranges.items() if at >= left_out}
+        return Timeline(tuple(kept), self._start(run, metadata), places)
 
     def _start_branch_log(self, run: StoredRun) -> CommitLog | None:
         """First-parent commits of the run branch after its base, newest first: begun to be read."""
@@ -520,16 +618,17 @@ class RunStore:
         there = set(branch)
         kept = [one.ordinal for one in past.entries if one.commit in there]
         end = min(max(kept, default=0), int(origin.get("ordinal") or 0))
-        start = replace(past.start, commit=run.base)
+        start = past.start._replace(commit=run.base)
         return replace(past, entries=past.entries[:end], start=start)
 
-    def _metadata_chain(self, run: StoredRun) -> dict[Oid, _MetadataLine]:
+    def _metadata_chain(self, run: StoredRun, *limits: str) -> dict[Oid, _MetadataLine]:
         """Metadata commit → what its message says, newest first."""
         if run.refs.meta_tip is None:
             return {}
         log = CommitLog(
-            self.repo, "--first-parent", tips=[run.refs.meta_tip, *self._unjoined_tip(run)]
-        )
+            self.repo, "--first-parent", *limits,
+            tips=[run.refs.meta_tip, *self._unjoined_tip(run)],
+        )  # fmt: skip
         return {line.commit: _MetadataLine.parse(self.names, line.message) for line in log.lines()}
 
     def _unjoined_tip(self, run: StoredRun) -> list[Oid]:
@@ -569,7 +668,7 @@ class RunStore:
             commit=made.commit,
             metadata_commit=named if line else None,
             run=fields.run,
-            timestamp=rfc3339(datetime.fromtimestamp(made.seconds, timezone.utc)),
+            timestamp=rfc3339_seconds(made.seconds),
             next_node_id=line.next_node if line else None,
             duration_ms=line.duration_ms if line else None,
             merged=made.parents[1:],
@@ -718,8 +817,7 @@ class ChangeCounts:
         return counts
 
 
-@dataclass(frozen=True)
-class _MetadataLine:
+class _MetadataLine(NamedTuple):
     """What the message of a metadata commit says."""
 
     run: str
@@ -731,14 +829,17 @@ class _MetadataLine:
 
     @classmethod
     def parse(cls, names: Names, message: str) -> _MetadataLine:
+        found = checkpoint_fields(names, message)
+        if found is not None:
+            run, name, ordinal, following, duration = found
+            return cls(run, name, False, int(ordinal), int(duration), following)
         subject = message.split("\n", 1)[0]
         fields = own_fields(names, message)
-        line = cls(run=fields.get("Run", ""), is_init=subject == "init run")
         if not subject.startswith("checkpoint "):
-            return line
+            return cls(run=fields.get("Run", ""), is_init=subject == "init run")
         ordinal, duration = fields.get("Ordinal", ""), fields.get("Duration-Ms", "")
-        return replace(
-            line,
+        return cls(
+            run=fields.get("Run", ""),
             name=subject.removeprefix("checkpoint "),
             ordinal=int(ordinal) if ordinal.isdecimal() else 0,
             duration_ms=int(duration) if duration.isdecimal() else None,

@@ -417,7 +417,7 @@ def remove_unready(repo: Repo, run: str) -> None:
     for git_dir in _git_dirs(repo):
         reason = _lock_reason(git_dir) or ""
         owner = reason.removeprefix(_UNREADY)
-        if owner == reason or (owner != run and is_locked(run_lock(repo, owner))):
+        if owner == reason or (owner != run and is_locked(repo.run_lock(owner))):
             continue
         known = _registration(git_dir)
         if known is None:  # git had not come to say where it is
@@ -427,11 +427,6 @@ def remove_unready(repo: Repo, run: str) -> None:
         if lock.acquire():
             with lock:
                 remove_worktree(repo, known.path)
-
-
-def run_lock(repo: Repo, run: str) -> Path:
-    """The lock of a run: whoever holds it is at work on it."""
-    return repo.common_dir / "git-wf" / f"{run}.lock"
 
 
 def reserved_slots(repo: Repo) -> list[tuple[Path, str]]:

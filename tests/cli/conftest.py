@@ -60,7 +60,9 @@ class LoopRun:
     def refs(self) -> str:
         return git("for-each-ref", cwd=self.repo)
 
-    def replace_metadata(self, name: str, content: bytes | None) -> None:
+    def replace_metadata(
+        self, name: str, content: bytes | None, message: str | None = None
+    ) -> None:
         """A new metadata tip with another file in it, or without it."""
         index = {**os.environ, "GIT_INDEX_FILE": os.fspath(self.repo / ".git" / "odd-index")}
         run_in = {"cwd": self.repo, "env": index}
@@ -72,7 +74,7 @@ class LoopRun:
             git_in(["update-index", "--add", "--cacheinfo", f"100644,{blob},{name}"], **run_in)
         tree = git_in(["write-tree"], **run_in)
         (self.repo / ".git" / "odd-index").unlink()
-        told = git("log", "-1", "--format=%B", self.meta, cwd=self.repo)
+        told = message or git("log", "-1", "--format=%B", self.meta, cwd=self.repo)
         commit = git("commit-tree", tree, "-p", self.meta, "-m", told, cwd=self.repo)
         git("update-ref", self.meta, commit, cwd=self.repo)
 

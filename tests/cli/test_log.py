@@ -322,7 +322,6 @@ class TestWhatIsMissing:
                 [verb],
                 f"fatal: read '{loop.meta}:run.json': '{key}' is missing or has the wrong type\n",
             )
-        assert loop.wf.ok("runs").out.startswith(f"{loop.run}  unknown")
 
     def test_the_base_commit(self, loop: LoopRun) -> None:
         record = json.loads(git("show", f"{loop.meta}:run.json", cwd=loop.repo))
@@ -350,3 +349,24 @@ def test_plain_git_reads_the_same(loop: LoopRun) -> None:
     assert done.stdout.decode().split() == [
         "plan@1", "work@1", "check@1", "plan@2", "work@2", "check@2",
     ]  # fmt: skip
+
+
+def test_the_newest_are_told_without_reading_all(
+    loop: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a fork, whose first checkpoints are those of another run."""
+    loop.wf.ok("fork", "check@1")
+    loop.wf.ok("resume", run_id(2))
+    runs = [loop.run, run_id(2)]
+    whole = {run: loop.wf.ok("log", run, "--jsonl").out.splitlines() for run in runs}
+    monkeypatch.setattr("git_wf.store.runs._SLACK", 1)
+    monkeypatch.delattr("git_wf.store.runs.RunStore._own_timeline")
+    for run in runs:
+        for count in (1, 2):
+            told = loop.wf.ok("log", run, "--jsonl", "-n", str(count)).out.splitlines()
+            assert told == whole[run][-count:]
+    monkeypatch.undo()
+    for run in runs:
+        for count in (3, 4, 5, 6, 7):
+            told = loop.wf.ok("log", run, "--jsonl", "-n", str(count)).out.splitlines()
+            assert told == whole[run][-count:]

@@ -65,6 +65,7 @@ def test_the_json_object(loop: LoopRun) -> None:
         "run_id": run_id(2),
         "status": "interrupted",
         "created_at": "2030-01-02T03:04:06.000000Z",
+        "updated_at": "2030-01-02T03:04:06.000000Z",
         "checkpoints": 2,
         "current_node": "work",
         "branch": f"wf/run/{run_id(2)}",
@@ -79,9 +80,15 @@ def test_the_json_object(loop: LoopRun) -> None:
     assert told["format"] == 1 and list(told) == ["format", "runs"]
 
 
+def test_a_record_is_not_opened_where_the_message_tells_enough(loop: LoopRun) -> None:
+    loop.replace_metadata("checkpoint.json", b"[]")
+    told = loop.wf.ok("runs").out
+    assert told.startswith(f"{loop.run}  success  6 checkpoints  check  loop  ")
+
+
 def test_one_that_cannot_be_read_is_listed(loop: LoopRun) -> None:
     loop.wf.ok("fork")
-    loop.replace_metadata("checkpoint.json", b"[]")
+    loop.replace_metadata("checkpoint.json", b"[]", f"finalize run\n\nWF-Run: {loop.run}\n")
     git("update-ref", "-d", f"refs/wf/meta/{run_id(2)}", cwd=loop.repo)
     result = loop.wf.ok("runs")
     assert result.out == (

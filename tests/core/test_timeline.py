@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from git_wf.core.names import Oid
@@ -92,14 +90,14 @@ def test_names() -> None:
 
 
 def test_json() -> None:
-    told = replace(ENTRIES[0], merged=(Oid("x"),), notes=("no metadata",), timestamp="t").to_json()
+    told = ENTRIES[0]._replace(merged=(Oid("x"),), notes=("no metadata",), timestamp="t").to_json()
     assert told == {
         "ordinal": 1, "node": "plan", "visit": 1, "status": "success",
         "recorded_status": "success", "next_node_id": None, "commit": "c1",
         "metadata_commit": "m1", "timestamp": "t", "duration_ms": None, "merged": ["x"],
         "notes": ["no metadata"],
     }  # fmt: skip
-    assert replace(ENTRIES[0], recorded_status="succeeded").to_json()["recorded_status"] == (
+    assert ENTRIES[0]._replace(recorded_status="succeeded").to_json()["recorded_status"] == (
         "succeeded"
     )
 
@@ -107,7 +105,7 @@ def test_json() -> None:
 # Nodes inside parallel sections.
 
 SPLIT = [
-    replace(entry(1, "plan", 1), next_node_id="split"), entry(2, "split", 1), entry(3, "join", 1),
+    entry(1, "plan", 1)._replace(next_node_id="split"), entry(2, "split", 1), entry(3, "join", 1),
     entry(4, "plan", 2), entry(5, "split", 2), entry(6, "join", 2),
 ]  # fmt: skip
 

@@ -30,7 +30,6 @@ from git_wf.store.worktree import (
     remove_unready,
     remove_worktree,
     reopen_slot,
-    run_lock,
     take_slot,
 )
 from tests.conftest import git, make_repo
@@ -184,7 +183,7 @@ def test_a_half_made_registration_does_not_stop_a_reader(repo: Path):
 
 def test_a_half_made_registration_of_a_live_run_stays(repo: Path):
     git_dir = half_made(repo)
-    with held(run_lock(opened(repo), "R")):
+    with held(opened(repo).run_lock("R")):
         remove_unready(opened(repo), "S")
         assert git_dir.exists()
     remove_unready(opened(repo), "S")
