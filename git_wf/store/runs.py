@@ -287,7 +287,7 @@ class RunStore:
         roots = dict.fromkeys((*self._roots(), *other_roots(self.names)))
         tips = list_refs(self.repo, *roots)
         ours = tuple(f"{root}/" for root in self._roots())
-        others = [ref for ref in tips if self.names.is_shared or not ref.startswith(ours)]
+        others = tips if self.names.is_shared else [one for one in tips if not one.startswith(ours)]
         return RunIndex(self, tips, other_places(self.names, others))
 
     def _roots(self) -> tuple[str, ...]:
