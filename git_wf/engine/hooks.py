@@ -293,7 +293,7 @@ class Hooks:
         except OSError as err:
             return Decision("block", f"run '{hook.argv[0]}': {err.strerror or err}")
         if ended.timed_out:
-            return Decision("block", f"timed out after {hook.timeout:g} s")
+            return _timed_out(hook)
         said = decode_output(ended.stderr)[0].strip()
         if ended.status not in (0, BLOCKED_STATUS):
             how = f"signal {ended.signal}" if ended.status is None else f"status {ended.status}"
@@ -317,7 +317,7 @@ def _post_in_time(hook: Hook, body: bytes, watch: Watch) -> Decision:
         with suppress(queue.Empty):
             return answers.get(timeout=min(TICK, left))
         watch.check()
-    return Decision("block", f"timed out after {hook.timeout:g} s")
+    return _timed_out(hook)
 
 
 def _post(hook: Hook, body: bytes) -> Decision:
@@ -335,7 +335,14 @@ def _post(hook: Hook, body: bytes) -> Decision:
         err.close()
         return Decision("block", f"post to '{hook.http}': status {err.code}")
     except (OSError, ValueError, http.client.HTTPException) as err:
-        return Decision("block", f"post to '{hook.http}': {getattr(err, 'reason', err)}")
+        reason = getattr(err, "reason", err)
+        if isinstance(reason, TimeoutError) and hook.timeout:
+            return _timed_out(hook)
+        return Decision("block", f"post to '{hook.http}': {reason}")
+
+
+def _timed_out(hook: Hook) -> Decision:
+    return Decision("block", f"timed out after {hook.timeout:g} s")
 
 
 def _read_decision(text: str) -> Decision:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.error import URLError
 
 import pytest
 
@@ -288,6 +289,18 @@ def test_an_address_has_the_time_that_a_program_has(play_hooked, server):
     server.may_end.clear()  # the answer begins and does not end
     url = f"http://127.0.0.1:{server.server_port}/"
     table = {"event": "stage_start", "http": url, "blocking": True, "id": "h", "timeout": "200ms"}
+    walked = play_hooked(ONE, table)
+    assert walked.conclusion.failure_reason == "hook 'h': timed out after 0.2 s"
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), URLError(TimeoutError("timed out"))])
+def test_whoever_sees_first_that_an_address_is_out_of_time(play_hooked, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    table = {"event": "stage_start", "http": "http://127.0.0.1:9/", "blocking": True, "id": "h",
+             "timeout": "200ms"}  # fmt: skip
     walked = play_hooked(ONE, table)
     assert walked.conclusion.failure_reason == "hook 'h': timed out after 0.2 s"
 
