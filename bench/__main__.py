@@ -30,6 +30,8 @@ def main() -> int:
             later = "" if one.measure else "  (not measured: it does not exist yet)"
             print(f"{one.name:11}{one.what}: {one.limit}{later}")
         return 0
+    if given.scratch:
+        os.makedirs(given.scratch, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="git-wf-bench-", dir=given.scratch))
     bench = Bench(scratch, quick=given.quick)
     if not given.json:
