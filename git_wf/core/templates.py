@@ -18,6 +18,7 @@ from git_wf.core.context import lookup
 
 GOAL_HINT = "a goal can name {{ inputs.NAME }}, {{ env.NAME }} and {{ graph.NAME }}"
 FIRST_NAMES = ("goal", "inputs", "run", "env", "graph", "context")
+RUN_NAMES = ("id", "work_dir")  # what a run is asked for; a goal is there before it
 _TEMPLATE = re.compile(
     r"""(?<!\$)\{\{\s*(?P<name>[A-Za-z_]\w*(?:\.[\w-]+)*)\s*(?P<quote>\|\s*sh\s*)?\}\}
     |(?P<older>\$goal)(?!\w)""",

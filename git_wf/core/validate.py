@@ -502,6 +502,8 @@ def _known_names(findings: _Findings, key: str, name: templates.Name) -> Collect
         return findings.inputs
     if name.first == "graph":
         return {*findings.graph.attrs, "goal"}
+    if name.first == "run":
+        return templates.RUN_NAMES if key != "goal" else ()
     return None if name.rest else ()
 
 

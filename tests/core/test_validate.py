@@ -352,6 +352,8 @@ def test_names_that_are_known_or_not_ours(text: str) -> None:
         ("{{ goal.x }}", "undefined name: 'goal.x'", None),
         ("{{ inputs }}", "undefined name: 'inputs'", "write {{ inputs.repo }}"),
         ("{{ env }}", "undefined name: 'env'", None),
+        ("{{ run.nope }}", "undefined name: 'run.nope'", None),
+        ("{{ run.workdir }}", "undefined name: 'run.workdir'", "write {{ run.work_dir }}"),
         ("{{ context }}", "undefined name: 'context'", None),
         ("{{ graph.labl }}", "undefined name: 'graph.labl'", "write {{ graph.label }}"),
     ],
