@@ -197,7 +197,8 @@ def _end_lines(ended: Ended) -> list[str]:
         lines = waiting_lines(conclusion.waiting)
         go_on += f" {answer_option(conclusion.waiting)}"
     if conclusion.skipped:
-        lines.append(f"notice: {conclusion.skipped} checkpoints could not be recorded")
+        many = "1 checkpoint" if conclusion.skipped == 1 else f"{conclusion.skipped} checkpoints"
+        lines.append(f"notice: {many} could not be recorded")
     if ended.branch is None:
         if ended.run_dir is not None and conclusion.status == "interrupted":
             path = shell_quoted(f"{ended.run_dir}/checkpoint.json")

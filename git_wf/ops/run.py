@@ -153,6 +153,11 @@ def new_run_id(host: Host, given: str | None, now: Callable[[], datetime]) -> Ru
 # In a worktree of its own.
 
 
+def _refuse_existing(project: Project, run_id: RunId) -> None:
+    if project.store.run_refs(run_id) is not None:
+        raise UserError(f"run {run_id} exists already", hint=f"git wf log {run_id}")
+
+
 def _run_in_worktree(
     project: Project, path: Path, options: RunOptions, listen: Listener, cancel: threading.Event
 ) -> Ended:
@@ -169,10 +174,14 @@ def _run_in_worktree(
     excludes = make_excludes(prepared.workflow.config, project.settings)
     _refuse_names_in_the_way(project)
     run_id = new_run_id(project.host, options.run_id, lambda: moment_of_new_run(project))
-    if project.store.run_refs(run_id) is not None:
-        raise UserError(f"run {run_id} exists already", hint=f"git wf log {run_id}")
+    _refuse_existing(project, run_id)
     require_state_directory(project.state_dir)
     lock = take_run_lock(project, run_id)
+    try:
+        _refuse_existing(project, run_id)  # whoever made it since has let go of the lock
+    except BaseException:
+        lock.release()
+        raise
     try:
         with start_base(project, checkout, dirty, run_id, excludes) as base:
             live = start_live(project, prepared, options.labels, run_id, base, excludes, listen)

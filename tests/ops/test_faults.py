@@ -59,7 +59,7 @@ def gap(tmp_path: Path, break_it: str, mend_it: str) -> Path:
 def judge_gap(repo: Path, err: str, fsck: Fsck) -> None:
     """The run went on, one checkpoint is missing, and what it would have had is in the next."""
     assert err.count(SKIPPED) == 1, err
-    assert "notice: 1 checkpoints could not be recorded\n" in err
+    assert "notice: 1 checkpoint could not be recorded\n" in err
     told = read_run(repo, RUN)
     assert told.timeline == [(1, "a", 1, "success"), (2, "c", 1, "success"), (3, "d", 1, "success")]
     assert git("show", f"wf/run/{RUN}:log", cwd=repo) == "a\nb\nc\nd"
@@ -291,8 +291,44 @@ def test_a_run_of_the_same_id_is_refused_while_it_starts(
     ended = sorted((finished(process) for process in both), key=lambda one: one[0])
     assert [status for status, _, _ in ended] == [0, 128], ended
     refused = ended[1][2]
-    assert refused.startswith((f"error: run {RUN} exists", f"fatal: run {RUN} is going on: "))
+    exists = f"error: run {RUN} exists already\nhint: git wf log {RUN}\n"
+    assert refused == exists or refused.startswith(f"fatal: run {RUN} is going on: "), refused
     assert len(read_run(repo, RUN).timeline) == 2
+
+
+BETWEEN = """#!/bin/sh
+case "$*" in
+*for-each-ref*refs/wf/meta/{run}*)
+    if mkdir '{mark}' 2>/dev/null; then
+        told=$('{git}' "$@") && {other} >'{mark}/told' 2>&1
+        printf '%s' "$told"
+        exit
+    fi ;;
+esac
+exec '{git}' "$@"
+"""
+
+
+def test_a_run_of_the_same_id_that_came_and_went_in_between(
+    wf: Program, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One looks whether the id is taken; before it has the lock, another one has run to its end."""
+    workflow, real = ticks(tmp_path / "w.dot", 2), shutil.which("git")
+    words = [sys.executable, "-m", "git_wf", "run", str(workflow), "--id", RUN]
+    wrapper, mark = tmp_path / "bin" / "git", tmp_path / "mark"
+    wrapper.parent.mkdir()
+    other = f"PYTHONPATH={shlex.quote(str(ROOT))} {shlex.join(words)}"
+    wrapper.write_text(BETWEEN.format(run=RUN, mark=mark, git=real, other=other))
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    wf.fails(
+        128, ["run", workflow, "--id", RUN],
+        f"error: run {RUN} exists already\nhint: git wf log {RUN}\n",
+    )  # fmt: skip
+    assert "success (" in (mark / "told").read_text()
+    assert len(read_run(repo, RUN).timeline) == 2
+    (state,) = Path(os.environ["XDG_STATE_HOME"]).glob("git-wf/*/runs/*/")
+    assert (state / "checkpoint.json").exists()
 
 
 # Clocks.

@@ -676,7 +676,7 @@ def test_a_clean_filter_that_fails(wf: Program, place: Path, heals: bool) -> Non
     why = f"git status: error: external filter '{place}/lfs clean' failed 127"
     skipped = f"no checkpoint could be recorded: {why}"
     if heals:
-        assert notices_of(result) == [skipped, "1 checkpoints could not be recorded"]
+        assert notices_of(result) == [skipped, "1 checkpoint could not be recorded"]
         assert timeline(Odd(path), run) == [("b", 1, "success")]
         assert git("show", f"wf/run/{run}:x.bin", cwd=path).startswith("version stand-in")
         assert git("show", f"wf/run/{run}:a", cwd=path) == "a"
