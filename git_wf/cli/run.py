@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from git_wf.cli.ask import answering_options, make_answering
 from git_wf.cli.common import current_host
 from git_wf.cli.group import verb
-from git_wf.cli.output import write
+from git_wf.cli.output import write, write_error
 from git_wf.cli.report import NORMAL, QUIET, VERBOSE, Reporter, interruptible, tell_end
 from git_wf.core.settings import DIRTY_MODES
 from git_wf.errors import UserError
+
+if TYPE_CHECKING:
+    from git_wf.ops.host import Host
 
 
 def _pairs(kind: str, words: tuple[str, ...]) -> dict[str, str]:
@@ -136,7 +140,7 @@ def command(
         elif resume_file is not None:
             ended = resume_from_file(host, resume_file, on, reporter, interruption.cancel)
         else:
-            ended = resume(host, run_branch, on, reporter, interruption.cancel)
+            ended = resume(host, _ours(host, run_branch), on, reporter, interruption.cancel)
         if not as_json and not dry_run and workflow is not None:
             write(ended.run_id)
         return tell_end(ended, level, interruption)
@@ -147,6 +151,19 @@ def _refuse_with_resume(**options: object) -> None:
         if value:
             option = {"inputs": "input", "labels": "label", "run_id": "id"}.get(name, name)
             raise click.UsageError(f"--{option.replace('_', '-')} is for a new run")
+
+
+def _ours(host: Host, branch: str | None) -> str | None:
+    """The run to go on with: for one of Fabro's or Arc's a run of ours that is forked from it."""
+    from git_wf.ops.fork import fork_of_theirs
+
+    made = fork_of_theirs(host, branch) if branch else None
+    if made is None:
+        return branch
+    for notice in made.notices:
+        write_error(f"notice: {notice}")
+    write_error(f"run {made.new_run_id} goes on from {made.entry.name} of {made.run_id}")
+    return made.new_run_id
 
 
 def _goal(goal: str | None, goal_file: Path | None) -> str | None:

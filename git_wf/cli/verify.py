@@ -19,8 +19,9 @@ def command(runs: tuple[str, ...], as_json: bool) -> int:
     """Check that what runs have recorded is whole and fits together. Changes nothing.
 
     Of every commit of a run: its subject, its trailers, and that its checkpoint is there and names
-    just this tree and parent; of every metadata commit, that all of it can be read. Prints a line
-    `RUN commit problem` for what is wrong, and ends with status 1 then.
+    just this tree and parent; of every metadata commit, that all of it can be read. Of a run of
+    Fabro's or Arc's, what is missing. Prints a line `RUN commit problem` for what is wrong, and
+    ends with status 1 then.
 
     \b
     git wf verify

@@ -17,9 +17,10 @@ from git_wf.core.trailers import metadata_message
 from git_wf.errors import UserError
 from git_wf.ops.adopt import Adopted, adopt, target_state, workflow_of
 from git_wf.ops.change import Change, carry_out, moment_of_new_run, operation_of, script_of
-from git_wf.ops.project import Project
+from git_wf.ops.host import Host
+from git_wf.ops.project import Project, open_project
 from git_wf.ops.rewind import require_recorded
-from git_wf.ops.select import Selected, select
+from git_wf.ops.select import Selected, matching_runs, select
 from git_wf.store.objects import Commit
 from git_wf.store.objects import Entry as TreeEntry
 from git_wf.store.plans import RefPlan, new_blob, new_commit, new_tree
@@ -58,6 +59,19 @@ def fork(
         script=script_of(project, plan, moment) if dry_run else None,
         notices=state.notices,
     )
+
+
+def fork_of_theirs(host: Host, word: str) -> Forked | None:
+    """A fork of the run of Fabro's or Arc's that a word names; None where it names none of them."""
+    project = open_project(host)
+    try:
+        known = project.store.every()
+        named = [run for run in matching_runs(project, word, known) if run in known.others]
+        if len(named) != 1 or project.store.load(known[named[0]]).foreign is None:
+            return None
+        return fork(project, named, new_run_id=None, dry_run=False)
+    finally:
+        project.close()
 
 
 def _state(project: Project, selected: Selected, entry: Entry) -> Adopted:

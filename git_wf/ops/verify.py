@@ -2,6 +2,8 @@
 
 Of each commit of a run: subject, trailers, and that the metadata commit in `WF-Checkpoint` is
 there and names just this tree and parent. Of each metadata commit: that all of it can be read.
+Of a run of Fabro's or Arc's: which of its checkpoints lack a commit or a state, and what else is
+missing.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from git_wf.core.trailers import RunCommitFields, parse_trailers, run_commit_fie
 from git_wf.errors import GitFailed, StateUnreadable
 from git_wf.ops.history import read_act
 from git_wf.ops.project import Project
-from git_wf.ops.select import find_run
+from git_wf.ops.select import find_run, refuse_elsewhere
 from git_wf.store.objects import Commit, Tree, decode_tree
 from git_wf.store.refs import list_refs
-from git_wf.store.runs import RunIndex, RunRefs, check_record
+from git_wf.store.runs import RunIndex, RunRefs, StoredRun, check_record
 
 _FIRST_WORDS = (
     "init", "checkpoint", "rewind", "fork", "wait", "resume", "undo", "redo", "remove", "archive",
@@ -85,13 +87,40 @@ class _Reading:
 
 
 def verify(project: Project, words: Sequence[str]) -> list[Verified]:
-    """The runs that are named, else all of them, archived ones too; oldest first."""
-    known = project.store.refs()
+    """The runs that are named, else all of them, archived ones too; oldest first.
+
+    Of ours in other namespaces than `wf.namespace` none is looked at: asked for, it is refused.
+    """
+    known = project.store.every()
     runs = [find_run(project, word, known) for word in dict.fromkeys(words)]
     runs = runs or [known[run] for run in known]
+    theirs = project.store.load_elsewhere(known)
+    for refs in runs:
+        if words and refs.run_id in known.others and refs.run_id not in theirs:
+            refuse_elsewhere(project, refs.run_id)
+    ours = [refs for refs in runs if refs.run_id not in known.others]
     reading = _Reading(project, project.clock.now())
-    _read_states(reading, [one.meta_tip for one in runs if one.meta_tip])
-    return [_verify_run(reading, known, refs) for refs in runs]
+    _read_states(reading, [one.meta_tip for one in ours if one.meta_tip])
+    return [
+        _verify_foreign(refs, theirs[refs.run_id])
+        if refs.run_id in theirs
+        else _verify_run(reading, known, refs)
+        for refs in runs
+        if refs.run_id in theirs or refs.run_id not in known.others
+    ]
+
+
+def _verify_foreign(refs: RunRefs, stored: StoredRun) -> Verified:
+    """What is there is read as it is; what is missing is a problem."""
+    found, run = Verified(refs.run_id), stored.foreign
+    assert run is not None, refs
+    for entry in run.entries:
+        seen = [oid for oid in (entry.commit, entry.metadata_commit) if oid]
+        found.commits += len(seen)
+        found.problems += [Finding(seen[0], f"{entry.name}: {note}") for note in entry.notes]
+    tip = refs.run_tip or refs.meta_tip or Oid("-")
+    found.problems += [Finding(tip, one.text) for one in run.told if one.is_missing]
+    return found
 
 
 def _verify_run(reading: _Reading, known: RunIndex, refs: RunRefs) -> Verified:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from git_wf.core.dialects import (
     RECORDS,
@@ -60,7 +60,18 @@ class ForeignRun:
     entries: tuple[Entry, ...]
     start: Entry
     ranges: Mapping[Oid, int] = field(repr=False)
-    notices: tuple[str, ...] = ()
+    told: tuple[Told, ...] = ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return tuple(one.text for one in self.told)
+
+
+class Told(NamedTuple):
+    """What is to be said of a run as a whole, and whether something of it is missing."""
+
+    text: str
+    is_missing: bool = True
 
 
 @dataclass(frozen=True)
@@ -191,7 +202,7 @@ def _assemble(
         entries=entries,
         start=Entry(0, "", 0, "", base, inits[0] if inits else None, run=tips.run),
         ranges=_ranges(branch, base, entries) if commits else {},
-        notices=tuple(_notices(tips, metadata, commits, branch, recorded)),
+        told=tuple(_told(tips, metadata, commits, branch, recorded)),
     )
 
 
@@ -245,27 +256,27 @@ def _ranges(
     return found
 
 
-def _notices(
+def _told(
     tips: Tips,
     metadata: Sequence[_Metadata],
     commits: Sequence[ForeignCommit],
     branch: Sequence[LogLine],
     recorded: Sequence[ForeignCheckpoint],
-) -> Iterator[str]:
+) -> Iterator[Told]:
     if tips.branch is None:
-        yield "no run branch: what the metadata has is shown"
+        yield Told("no run branch: what the metadata has is shown")
     elif not branch:
-        yield f"commit {tips.branch} of the run branch is not in this repository"
+        yield Told(f"commit {tips.branch} of the run branch is not in this repository")
     elif not commits:
-        yield "no commit of the run on its branch: what the metadata has is shown"
+        yield Told("no commit of the run on its branch: what the metadata has is shown")
     elif branch[-1].commit != commits[-1].commit:
         count = [line.commit for line in branch[::-1]].index(commits[-1].commit)
         after = "a commit" if count == 1 else f"{count} commits"
-        yield f"{after} of somebody else on top of the run's last one"
+        yield Told(f"{after} of somebody else on top of the run's last one", False)
     if tips.metadata is None:
-        yield "no metadata ref: what the run branch has is shown"
+        yield Told("no metadata ref: what the run branch has is shown")
     elif not metadata:
-        yield f"commit {tips.metadata} of the metadata ref is not in this repository"
+        yield Told(f"commit {tips.metadata} of the metadata ref is not in this repository")
     yield from _gaps(metadata, commits, recorded)
 
 
@@ -273,25 +284,25 @@ def _gaps(
     metadata: Sequence[_Metadata],
     commits: Sequence[ForeignCommit],
     recorded: Sequence[ForeignCheckpoint],
-) -> Iterator[str]:
+) -> Iterator[Told]:
     runs = sum(one.title == "init run" for one in metadata)
     if runs > 1:
-        yield f"the metadata ref holds {runs} runs, one after the other: all of them are shown"
+        told = f"the metadata ref holds {runs} runs, one after the other: all of them are shown"
+        yield Told(told, False)
     broken = sum(
         one.title.split(" ", 1)[0] == "checkpoint" and checkpoint_record(one.files) is None
         for one in metadata
     )
     if broken:
-        yield f"{broken} checkpoint{'s' if broken > 1 else ''} of the metadata cannot be read"
+        several = f"{broken} checkpoint{'s' if broken > 1 else ''}"
+        yield Told(f"{several} of the metadata cannot be read")
     there = {one.line.commit for one in metadata}
     lost = [one.fields for one in commits if _names_nothing(one.fields, there)]
     if lost:
-        yield (
-            f"{len(lost)} commit{'s' if len(lost) > 1 else ''} name{'' if len(lost) > 1 else 's'} "
-            "metadata that is not there"
-        )
+        several = f"{len(lost)} commits name" if len(lost) > 1 else "1 commit names"
+        yield Told(f"{several} metadata that is not there")
     if metadata and metadata[-1].title != "finalize run":
-        yield "not finalized: the run was interrupted, or goes on somewhere else"
+        yield Told("not finalized: the run was interrupted, or goes on somewhere else", False)
 
 
 def _names_nothing(fields: ForeignCommitFields, there: set[Oid]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import git
-from tests.foreign import RUN, Foreign, checkout, plain_run, record
+from tests.foreign import GRAPH, RUN, Foreign, checkout, plain_run, record
 from tests.program import Program, run_id
 from tests.tree import ROOT
 
@@ -148,6 +148,56 @@ def test_show_and_inspect_of_a_real_run(wf: Program, wild: Path, run: str) -> No
         assert told["record"]["git_commit_sha"] == one["commit"]
         if one["ordinal"] == 1:
             assert wf.ok("inspect", run, "@1", "--json", cwd=wild).json == told
+
+
+@pytest.mark.parametrize("run", WILD)
+def test_verify_of_a_real_run(wf: Program, wild: Path, run: str) -> None:
+    """A problem for each note of a checkpoint, and one for all else that is missing."""
+    expected = facts()[run]
+    result = wf("verify", run, "--json", cwd=wild)
+    (told,) = result.json["runs"]
+    notes = [
+        (one["commit"] or one["metadata_commit"], f"{one['node']}@{one['visit']}: {note}")
+        for one in expected["expected"]
+        for note in one["notes"]
+    ]
+    missing = [text for text in WILD[run][1] if text in (LOST, NO_BRANCH, NO_REF)]
+    found = [(one["commit"], one["problem"]) for one in told["problems"]]
+    assert found[: len(notes)] == notes
+    assert [text for _, text in found[len(notes) :]] == missing
+    assert (told["ok"], result.status) == ((False, 1) if found else (True, 0))
+    assert told["commits"] == sum(
+        (one["commit"] is not None) + (one["metadata_commit"] is not None)
+        for one in expected["expected"]
+    )
+
+
+def test_verify_of_all_real_runs(wf: Program, wild: Path) -> None:
+    told = wf("verify", "--json", cwd=wild).json["runs"]
+    assert sorted(one["run_id"] for one in told) == sorted(WILD)
+
+
+@pytest.mark.parametrize("run", WILD)
+def test_diff_of_a_real_run(wf: Program, wild: Path, run: str) -> None:
+    """The first two checkpoints, in files and in state."""
+    told = facts()[run]["expected"]
+    if len(told) < 2:
+        result = wf("diff", run, "@1", "@2", cwd=wild)
+        assert (result.status, result.out) == (128, "")
+        assert result.err.startswith("error: ")
+        return
+    first, second = told[:2]
+    words = ["diff", run, f"@{first['ordinal']}", f"@{second['ordinal']}"]
+    if first["commit"] is None or second["commit"] is None:
+        assert "has no run commit" in wf(*words, cwd=wild).err
+    else:
+        plain = git("diff", "--raw", first["commit"], second["commit"], cwd=wild)
+        assert wf.ok(*words, "--", "--raw", cwd=wild).out.strip() == plain
+    result = wf(*words, "--state", "--json", cwd=wild)
+    if first["metadata_commit"] is None or second["metadata_commit"] is None:
+        assert "has no metadata" in result.err
+    else:
+        assert result.status == 0, result.err
 
 
 @pytest.mark.parametrize("run", WILD)
@@ -435,3 +485,50 @@ def test_ours_and_theirs_in_one_namespace(wf: Program, theirs: Foreign) -> None:
         f"hint: git wf fork {RUN} starts a run of ours from it\n",
         cwd=theirs.path,
     )  # fmt: skip
+
+
+# Going on with one by the name of its branch.
+
+
+def arcs_own(path: Path, following: str = "work") -> Foreign:
+    """Arc's first layout: `refs/arc/<id>` with manifest.json, graph.dot and checkpoint.json."""
+    one = Foreign.begin(path, dialect="arc")
+    files: dict[str, Any] = {
+        "graph.dot": GRAPH,
+        "manifest.json": {"run_id": RUN, "workflow_name": "Loop", "goal": "try it"},
+    }
+    ref = f"refs/arc/{RUN}"
+    one.record_metadata("init run", files, ref=ref, credit=False)
+    files["checkpoint.json"] = record("plan", visits={"plan": 1}, next_node_id=following)
+    named = one.record_metadata("checkpoint", files, ref=ref, credit=False)
+    one.commit("plan", checkpoint=named, files={"plan.txt": "planned\n"})
+    return one
+
+
+@pytest.mark.parametrize("word", ["arc/run/{}", "refs/heads/arc/run/{}", "{}"])
+def test_a_run_of_arcs_goes_on_by_its_branch(wf: Program, tmp_path: Path, word: str) -> None:
+    one = arcs_own(tmp_path / "arcs")
+    checkout(one)
+    before = all_refs(one.path)
+    result = wf.ok("run", "--run-branch", word.format(RUN), cwd=one.path)
+    assert f"run {run_id(1)} goes on from plan@1 of {RUN}\n" in result.err
+    told = wf.ok("log", "--json", cwd=one.path).json
+    assert (told["run_id"], told["status"], told["forked_from"]["run"]) == (
+        run_id(1), "success", RUN,
+    )  # fmt: skip
+    assert [f"{entry['node']}@{entry['visit']}" for entry in told["checkpoints"]] == [
+        "plan@1", "work@1",
+    ]  # fmt: skip
+    assert git("show", f"wf/run/{run_id(1)}:work.txt", cwd=one.path) == "worked"
+    after = all_refs(one.path).splitlines()
+    assert [line for line in after if run_id(1) not in line] == before.splitlines()
+
+
+def test_one_that_cannot_be_gone_on_with_is_not_forked(wf: Program, tmp_path: Path) -> None:
+    one = arcs_own(tmp_path / "arcs")
+    checkout(one)
+    git("update-ref", "-d", f"refs/arc/{RUN}", cwd=one.path)
+    before = all_refs(one.path)
+    result = wf("run", "--run-branch", f"arc/run/{RUN}", cwd=one.path)
+    assert (result.status, result.err) == (128, NO_STATE.format(run=RUN))
+    assert all_refs(one.path) == before
