@@ -64,8 +64,8 @@ __git_wf_options() {
         graph) echo "--output --format --json" ;;
         rewind) echo "--list --dry-run --json" ;;
         fork) echo "--list --dry-run --id --json" ;;
-        undo | redo | rm | archive) echo "--dry-run --json" ;;
-        prune) echo "--older-than --merged --keep --unfinished --dry-run --json" ;;
+        undo | redo | rm | archive) echo "--list --dry-run --json" ;;
+        prune) echo "--older-than --merged --keep --unfinished --list --dry-run --json" ;;
         verify | du) echo "--json" ;;
         validate) echo "--json --format --strict --backends" ;;
         setup) echo "--undo --json" ;;

@@ -6,16 +6,17 @@ import sys
 
 import click
 
-from git_wf.cli.common import dry_run_option, json_option, open_here
+from git_wf.cli.common import dry_run_option, json_option, open_here, preview_option
 from git_wf.cli.group import verb
 from git_wf.cli.output import tell_kept, write, write_error, write_json
 
 
 @verb("archive")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@preview_option
 @dry_run_option
 @json_option
-def command(runs: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+def command(runs: tuple[str, ...], only_list: bool, dry_run: bool, as_json: bool) -> None:
     """Fold finished runs into one ref, refs/wf/archive; every command still finds them.
 
     Their branches, metadata refs, worktrees and run directories go. `git wf undo RUN` brings a
@@ -28,9 +29,12 @@ def command(runs: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     from git_wf.ops.archive import archive
 
     with open_here() as project:
-        done = archive(project, runs, dry_run=dry_run)
+        done = archive(project, runs, dry_run=dry_run or only_list)
         if as_json:
             write_json({**done.change.to_json(), "runs": [*done.runs, *done.finished]})
+        elif only_list:
+            for run in done.runs:
+                write(run)
         elif done.script is not None:
             sys.stdout.write(done.script)
         else:

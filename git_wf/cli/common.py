@@ -24,6 +24,9 @@ dry_run_option = click.option(
 list_option = click.option(
     "--list", "list_targets", is_flag=True, help="List the checkpoints that can be named."
 )
+preview_option = click.option(
+    "--list", "only_list", is_flag=True, help="Change nothing; list what it would be about."
+)
 words_argument = click.argument("words", nargs=-1, metavar="[RUN] [TARGET]")
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from git_wf.cli.common import dry_run_option, json_option, open_here
+from git_wf.cli.common import dry_run_option, json_option, open_here, preview_option
 from git_wf.cli.group import verb
-from git_wf.cli.output import tell_kept, until_text, write, write_error, write_json
+from git_wf.cli.output import table, tell_kept, until_text, write, write_error, write_json
 from git_wf.core.values import read_duration
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the newest N.")
 @click.option("--unfinished", is_flag=True, help="Interrupted and waiting runs as well.")
+@preview_option
 @dry_run_option
 @json_option
 def command(
@@ -33,6 +34,7 @@ def command(
     merged: str | None,
     keep: int | None,
     unfinished: bool,
+    only_list: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -59,9 +61,12 @@ def command(
         unfinished=unfinished,
     )
     with open_here() as project:
-        done = prune(project, criteria, dry_run=dry_run)
+        done = prune(project, criteria, dry_run=dry_run or only_list)
         if as_json:
             write_json(done.to_json())
+        elif only_list:
+            for line in table([(one.run, one.reason) for one in done.removed]):
+                write(line)
         else:
             _tell(done)
 

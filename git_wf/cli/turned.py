@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_wf.cli.output import tell_kept, write, write_error, write_json
+from git_wf.cli.output import table, tell_kept, write, write_error, write_json
+from git_wf.core.checkpoint import FORMAT
 
 if TYPE_CHECKING:
-    from git_wf.ops.undo import Turned
+    from git_wf.ops.undo import Listed, Turned
 
 _DONE = {"undo": "undone", "redo": "redone"}
 _OTHER = {"undo": "redo", "redo": "undo"}
@@ -26,3 +28,16 @@ def write_turned(done: Turned, verb: str, as_json: bool) -> None:
         write(f"{_DONE[verb]}: {done.act.title}, {runs}")
         tell_kept(done.change.plan.kept, done.change.rescued, done.kept_until)
         write_error(f"hint: git wf {_OTHER[verb]} takes that back")
+
+
+def write_listed(operations: Sequence[Listed], as_json: bool) -> None:
+    """`--list`: the one that would be turned next comes first."""
+    if as_json:
+        write_json({"format": FORMAT, "operations": [one.to_json() for one in operations]})
+        return
+    rows = [
+        (str(number), one.act.title, " ".join(one.runs))
+        for number, one in enumerate(operations, start=1)
+    ]
+    for line in table(rows, right=(0,)):
+        write(line)

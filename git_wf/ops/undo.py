@@ -6,7 +6,7 @@ each run has its share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -54,8 +54,22 @@ class Turned:
     script: str | None  # of a dry run
 
     def to_json(self) -> dict[str, Any]:
-        of = {"operation": self.act.operation, "verb": self.act.verb, "target": self.act.target}
-        return {**self.change.to_json(), "runs": list(self.runs), "of": of}
+        return {**self.change.to_json(), "runs": list(self.runs), "of": _of_act(self.act)}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An operation that can be undone or redone, and the runs that it was about."""
+
+    act: Act
+    runs: tuple[RunId, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_of_act(self.act), "runs": list(self.runs)}
+
+
+def _of_act(act: Act) -> dict[str, str]:
+    return {"operation": act.operation, "verb": act.verb, "target": act.target}
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,37 @@ def redo(project: Project, word: str | None, *, dry_run: bool) -> Turned:
     return _turn(project, "redo", word, _to_redo, dry_run)
 
 
+def listed(project: Project, verb: str, word: str | None) -> list[Listed]:
+    """What repeated undos, or redos, would turn, in their order; of all runs or of one."""
+    histories = read_histories(project, project.store.refs())
+    among = _among(project, histories, word)
+    if verb == "undo":
+        found = [(act.operation, act) for one in among for act in one.done]
+    else:
+        found = [
+            (by.operation, act)
+            for one in among
+            if one.undone and not _went_on(project, one, one.undone[-1][1])
+            for act, by in one.undone
+        ]
+    acts: dict[tuple[str, str], list[Act]] = {}
+    for turned_by, act in found:
+        acts.setdefault((turned_by, act.operation), []).append(act)
+    return [
+        Listed(same[0], tuple(sorted(act.run for act in same)))
+        for _, same in sorted(acts.items(), reverse=True)
+    ]
+
+
+def _among(
+    project: Project, histories: Mapping[RunId, RunHistory], word: str | None
+) -> list[RunHistory]:
+    """All of them, or that of the run which a word names."""
+    if word is None:
+        return list(histories.values())
+    return [histories[find_word(project, word, sorted(histories))]]
+
+
 def _turn(
     project: Project,
     verb: str,
@@ -155,9 +200,7 @@ def _chosen(
 ) -> tuple[list[_Part], bool]:
     """What is to be done; and whether it is the end of what a killed command began."""
     histories = read_histories(project, known)
-    among = list(histories.values())
-    if word is not None:
-        among = [histories[find_word(project, word, sorted(histories))]]
+    among = _among(project, histories, word)
     unfinished = _unfinished(project, verb, known, among)
     if unfinished:
         return unfinished, True

@@ -122,6 +122,16 @@ def test_a_dry_run_says_which(three: Program) -> None:
     assert len(runs(three)) == 3
 
 
+def test_the_list(three: Program) -> None:
+    result = three.ok("prune", "--keep", "2", "--list")
+    assert (result.out, result.err) == (f"{run_id(1)}  not among the newest\n", "")
+    for verb in ("rm", "archive"):
+        named = (run_id(3), run_id(1))
+        result = three.ok(verb, *named, "--list")
+        assert (sorted(result.out.split()), result.err) == (sorted(named), "")
+    assert len(runs(three)) == 3
+
+
 def test_what_expires(loop: LoopRun) -> None:
     """Kept tips after 90 days, with what was rescued of runs that are gone."""
     loop.wf.ok("fork")

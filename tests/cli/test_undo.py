@@ -71,6 +71,26 @@ def test_further_back_and_forward_again(loop: LoopRun) -> None:
     loop.wf.fails(128, ["redo"], "error: nothing to redo\n")
 
 
+def test_the_list(loop: LoopRun) -> None:
+    """What repeated calls would turn, in their order; nothing changes."""
+    for words in (["rewind", "@5"], ["fork", "@2"], ["rm", loop.run]):
+        loop.wf.ok(*words)
+    before, fork = loop.refs(), run_id(2)
+    assert loop.wf.ok("undo", "--list").out == (
+        f"1  rm             {loop.run}\n2  fork work@1    {fork}\n3  rewind work@2  {loop.run}\n"
+    )
+    assert loop.wf.ok("redo", "--list").out == ""
+    assert loop.refs() == before
+    for _ in range(3):
+        loop.wf.ok("undo")
+    assert loop.wf.ok("undo", "--list").out == ""
+    told = loop.wf.ok("redo", "--list", "--json").json["operations"]
+    assert [(one["verb"], one["target"], one["runs"]) for one in told] == [
+        ("rewind", "work@2", [loop.run]), ("fork", "work@1", [fork]), ("rm", "", [loop.run]),
+    ]  # fmt: skip
+    assert len(loop.wf.ok("redo", loop.run, "--list").out.splitlines()) == 2
+
+
 def test_of_one_run(loop: LoopRun) -> None:
     """Of a prune, that run comes back alone; the rest can be undone after it."""
     loop.wf.ok("fork")
