@@ -216,6 +216,17 @@ class Names:
     def rescue_ref(self, run: str, rescue: str) -> RefName:
         return RefName(f"{self.rescue_root}/{run}/{rescue}")
 
+    def snapshots_root(self, workspace: str) -> str:
+        """The directory of the snapshots of a workspace, which is safe as a component."""
+        return f"refs/{self.namespace}/snapshots/{workspace}"
+
+    def cursor_ref(self, workspace: str) -> RefName:
+        return RefName(f"refs/{self.namespace}/cursor/{workspace}")
+
+    def session_ref(self, workspace: str, session: str) -> RefName:
+        name = safe_component(session)
+        return RefName(f"refs/{self.namespace}/sessions/{workspace}/{name}")
+
     def section_root(self, run: str, section: str) -> str:
         """The directory of the branches of an open section; `section` is folded, as `f@1`."""
         return f"{self.par_root}/{run}/{section}"

@@ -12,10 +12,13 @@
 | `wf.retryDelay` | replaces the first delay between attempts, e.g. `100ms` | |
 | `wf.secretEnv` | names in the environment whose values are secrets; several | `*_TOKEN`, … |
 | `wf.undoExpire` | how long what an operation left behind is kept; `never` | `90d` |
+| `wf.snapshotMaxFile` | larger files are left out of snapshots, and named, e.g. `100m` | |
+| `wf.snapshotAllow` | a folder that is saved though it is the home directory, or the like | |
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -45,6 +48,8 @@ class Settings:
     retry_delay: float | None = None  # seconds
     undo_expire: float | None = 90 * DAY  # seconds; None: for ever
     secret_env: tuple[str, ...] = SECRET_ENV
+    snapshot_max_file: int | None = None  # bytes
+    snapshot_allow: tuple[str, ...] = ()
 
     def is_secret(self, name: str) -> bool:
         """Whether the value of that environment variable is to be kept out of what is recorded."""
@@ -71,6 +76,8 @@ def read_settings(config: Mapping[str, Sequence[str]]) -> Settings:
         retry_delay=_seconds("retryDelay", last("retryDelay")),
         undo_expire=_expiry("undoExpire", last("undoExpire")),
         secret_env=_added(SECRET_ENV, config.get("wf.secretenv", ())),
+        snapshot_max_file=_size("snapshotMaxFile", last("snapshotMaxFile")),
+        snapshot_allow=tuple(config.get("wf.snapshotallow", ())),
     )
 
 
@@ -131,6 +138,16 @@ def _seconds(key: str, value: str | None) -> float | None:
     if duration is None:
         raise _wrong(key, value, "a duration, such as 250ms or 5s")
     return duration.seconds
+
+
+def _size(key: str, value: str | None) -> int | None:
+    """Bytes, with the suffixes that git takes."""
+    if value is None or value.lower() in ("none", "never"):
+        return None
+    matched = re.fullmatch(r"([0-9]+)([kmg]?)", value.lower())
+    if matched is None:
+        raise _wrong(key, value, "a size, such as 500k or 100m")
+    return int(matched[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[matched[2]]
 
 
 def _expiry(key: str, value: str | None) -> float | None:
