@@ -69,13 +69,21 @@ __git_wf_options() {
         verify | du) echo "--json" ;;
         validate) echo "--json --format --strict --backends" ;;
         setup) echo "--undo --json" ;;
+        "snapshot save") echo "--allow-empty --step --session --workspace --json" ;;
+        "snapshot list" | "snapshot show" | "snapshot rewind") echo "--workspace --json" ;;
+        "snapshot diff") echo "--patch --stat --exit-code --workspace --json" ;;
+        "snapshot restore") echo "--step --path --workspace --json" ;;
+        "snapshot delete") echo "--all --yes --workspace --json" ;;
+        "snapshot prune") echo "--keep --older-than --workspace --json" ;;
+        undo-edits) echo "--workspace --json" ;;
     esac
 }
 
 # The value of a verb's option before the cursor; status 1 where that option takes none.
 __git_wf_value() {
     case ${prev-} in
-        --goal-file | --answers | --resume | --output | -o) __git_wf_files '*' ;;
+        --goal-file | --answers | --resume | --output | -o | --path) __git_wf_files '*' ;;
+        --workspace | -w) __git_wf_files ;;
         --run-branch) __git_wf_words "$(__git_wf_runs 2)" ;;
         --dirty) __git_wf_words "head include in-place refuse" ;;
         --format)
@@ -93,7 +101,7 @@ __git_wf_value() {
             ;;
         --sort) __git_wf_words "created updated status workflow checkpoints -created -updated" ;;
         --pretty) __git_wf_words "oneline short medium full fuller wf wf-full" ;;
-        --goal | --workflow | --field | -f | --since | --node | --input | --label | --id | --answer | --older-than | --keep) COMPREPLY=() ;;
+        --goal | --workflow | --field | -f | --since | --node | --input | --label | --id | --answer | --older-than | --keep | --step | --session) COMPREPLY=() ;;
         *) return 1 ;;
     esac
 }
@@ -101,7 +109,8 @@ __git_wf_value() {
 # Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
 _git_wf() {
     local verbs="run resume log runs show inspect diff graph reflog bisect rewind fork undo redo rm prune"
-    verbs+=" archive verify du validate setup"
+    verbs+=" archive verify du validate snapshot undo-edits setup"
+    local snapshot_verbs="save list show diff restore rewind delete prune"
     local verb="" place
     local __git_wf_through_git=${__git_wf_through_git-yes}
 
@@ -111,6 +120,14 @@ _git_wf() {
             break
         fi
     done
+    if [[ $verb == snapshot ]]; then
+        for ((place++; place < cword; place++)); do
+            if [[ ${words[place]} != -* ]]; then
+                verb+=" ${words[place]}"
+                break
+            fi
+        done
+    fi
     if [[ -z $verb ]]; then
         if [[ ${cur-} == -* ]]; then
             __git_wf_words "--help --version"
@@ -123,6 +140,8 @@ _git_wf() {
         __git_wf_words "$(__git_wf_options "$verb") --help"
     else
         case $verb in
+            snapshot) __git_wf_words "$snapshot_verbs" ;;
+            "snapshot show" | "snapshot diff" | "snapshot restore") __git_wf_words "last" ;;
             run | validate) __git_wf_files '*.dot' '*.fabro' '*.gv' '*.toml' ;;
             graph)
                 __git_wf_files '*.dot' '*.fabro' '*.gv' '*.toml'

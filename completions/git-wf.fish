@@ -17,6 +17,22 @@ function __fish_git_wf_is
     contains -- (__fish_git_wf_verb; or echo '') $argv
 end
 
+# Whether the verb is `snapshot`, and its own verb one of those; without any, that it has none yet.
+function __fish_git_wf_snapshot
+    set -l verbs
+    for word in (commandline -opc)[2..]
+        string match -q -- '-*' $word; or set -a verbs $word
+    end
+    # Behind `git wf` there is one word more.
+    test "$verbs[1]" = wf; and set -e verbs[1]
+    test "$verbs[1]" = snapshot; or return 1
+    if test (count $argv) -eq 0
+        test (count $verbs) -eq 1
+    else
+        contains -- "$verbs[2]" $argv
+    end
+end
+
 function __fish_git_wf_needs_verb
     not __fish_git_wf_verb >/dev/null
 end
@@ -63,6 +79,8 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a archive -d 'Fold finished runs
 complete -c git-wf -n __fish_git_wf_needs_verb -a verify -d 'Check what runs have recorded'
 complete -c git-wf -n __fish_git_wf_needs_verb -a du -d 'Tell what runs cost on the disk'
 complete -c git-wf -n __fish_git_wf_needs_verb -a validate -d 'Check workflow files'
+complete -c git-wf -n __fish_git_wf_needs_verb -a snapshot -d 'Save what a workspace holds, and give it back'
+complete -c git-wf -n __fish_git_wf_needs_verb -a undo-edits -d 'Take back what was edited since the last snapshot'
 complete -c git-wf -n __fish_git_wf_needs_verb -a setup -d 'Teach plain git to show runs'
 
 complete -c git-wf -n '__fish_git_wf_is run validate graph' -a '(__fish_git_wf_workflows)'
@@ -121,3 +139,29 @@ complete -c git-wf -n '__fish_git_wf_is validate' -x -l format -a 'text github' 
 complete -c git-wf -n '__fish_git_wf_is validate' -l strict -d 'Take warnings as errors'
 complete -c git-wf -n '__fish_git_wf_is validate' -l backends -d 'Check that the backends are installed'
 complete -c git-wf -n '__fish_git_wf_is setup' -l undo -d 'Take it back'
+complete -c git-wf -n '__fish_git_wf_is undo-edits' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_is undo-edits' -x -s w -l workspace -a '(__fish_complete_directories)' -d 'Another workspace'
+
+complete -c git-wf -n __fish_git_wf_snapshot -a save -d 'Save the workspace'
+complete -c git-wf -n __fish_git_wf_snapshot -a list -d 'List the snapshots'
+complete -c git-wf -n __fish_git_wf_snapshot -a show -d 'Show one snapshot'
+complete -c git-wf -n __fish_git_wf_snapshot -a diff -d 'Compare a snapshot with the workspace, or two snapshots'
+complete -c git-wf -n __fish_git_wf_snapshot -a restore -d 'Give the workspace back what a snapshot holds'
+complete -c git-wf -n __fish_git_wf_snapshot -a rewind -d 'Go back a step, or several'
+complete -c git-wf -n __fish_git_wf_snapshot -a delete -d 'Delete snapshots'
+complete -c git-wf -n __fish_git_wf_snapshot -a prune -d 'Delete old snapshots'
+complete -c git-wf -n '__fish_git_wf_snapshot save list show diff restore rewind delete prune' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_snapshot save list show diff restore rewind delete prune' -x -s w -l workspace -a '(__fish_complete_directories)' -d 'Another workspace'
+complete -c git-wf -n '__fish_git_wf_snapshot show diff restore' -a last
+complete -c git-wf -n '__fish_git_wf_snapshot save' -l allow-empty -d 'Also where nothing has changed'
+complete -c git-wf -n '__fish_git_wf_snapshot save' -x -l session -d 'The session that it belongs to'
+complete -c git-wf -n '__fish_git_wf_snapshot save restore' -x -l step -d 'The number of a step'
+complete -c git-wf -n '__fish_git_wf_snapshot list' -x -s n -d 'The newest only'
+complete -c git-wf -n '__fish_git_wf_snapshot diff' -s p -l patch -d 'What changed, line by line'
+complete -c git-wf -n '__fish_git_wf_snapshot diff' -l stat -d 'How much changed'
+complete -c git-wf -n '__fish_git_wf_snapshot diff' -l exit-code -d 'Status 1 where there is a difference'
+complete -c git-wf -n '__fish_git_wf_snapshot restore' -r -F -l path -d 'This file or directory only'
+complete -c git-wf -n '__fish_git_wf_snapshot delete' -l all -d 'All snapshots of the workspace'
+complete -c git-wf -n '__fish_git_wf_snapshot delete' -s y -l yes -d 'Do not ask'
+complete -c git-wf -n '__fish_git_wf_snapshot prune' -x -l keep -d 'All but the newest'
+complete -c git-wf -n '__fish_git_wf_snapshot prune' -x -l older-than -d 'Those that are older'

@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from git_wf.cli.group import VERBS
-from tests.surface import program_options
+from tests.surface import every_command, program_options
 from tests.tree import ROOT
 
 COMPLETIONS = ROOT / "completions"
@@ -218,7 +218,12 @@ def test_git_lists_the_command(complete: Ask) -> None:
     assert "wf" in complete("git w")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_of_snapshot(complete: Ask) -> None:
+    subs = {name.partition(" ")[2] for name in every_command() if name.startswith("snapshot ")}
+    assert complete("git wf snapshot ") == subs
+
+
+@pytest.mark.parametrize("verb", every_command())
 def test_options_are_those_of_the_program(complete: Ask, verb: str) -> None:
     assert complete(f"git-wf {verb} --") == program_options(verb), (
         f"completions/ and the options of 'git wf {verb}' differ: make them the same"

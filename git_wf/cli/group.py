@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from git_wf import __version__
 
-# Verb → its line in the list of commands; the verb's module is `git_wf.cli.<verb>`.
+# Verb → its line in the list of commands; the verb's module is `git_wf.cli.<verb>`, with `_`
+# in place of `-`.
 VERBS = {
     "run": "Walk a workflow, recording a checkpoint after every node",
     "resume": "Go on with a run that was interrupted",
@@ -32,6 +33,8 @@ VERBS = {
     "verify": "Check what runs have recorded",
     "du": "Tell what runs cost on the disk",
     "validate": "Check workflow files",
+    "snapshot": "Save what a workspace holds, and give it back",
+    "undo-edits": "Take back what was edited since the last snapshot",
     "setup": "Teach plain git to show runs",
 }
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -53,6 +56,34 @@ class WfCommand(click.Command):
             raise
 
 
+class SubGroup(WfCommand, click.Group):
+    """A verb with verbs of its own, listed in the order of their use."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        _refuse_unknown(context, args[0], self.list_commands(context))
+        return super().resolve_command(context, args)
+
+
+def _refuse_unknown(context: click.Context, name: str, known: Sequence[str]) -> None:
+    """Raises a usage error, with what may have been meant."""
+    if name in known or name.startswith("-"):
+        return
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    told = f"'{name}' is not a {context.command_path} command"
+    context.fail(f"{told}; did you mean '{near[0]}'?" if near else told)
+
+
+def _module(verb: str) -> str:
+    return f"git_wf.cli.{verb.replace('-', '_')}"
+
+
 class WfGroup(WfCommand, click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         return list(VERBS)
@@ -60,19 +91,13 @@ class WfGroup(WfCommand, click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"git_wf.cli.{name}").command
+        command: click.Command = importlib.import_module(_module(name)).command
         return command
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in VERBS and not name.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(name, VERBS, n=1)
-            told = f"'{name}' is not a git wf command"
-            context.fail(f"{told}; did you mean '{near[0]}'?" if near else told)
+        _refuse_unknown(context, args[0], list(VERBS))
         return super().resolve_command(context, args)
 
 
