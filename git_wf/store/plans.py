@@ -38,7 +38,7 @@ from git_wf.store.refs import (
 )
 from git_wf.store.repo import Repo
 from git_wf.store.rescue import Rescue, rescue_worktree
-from git_wf.store.staging import nested_repositories
+from git_wf.store.staging import nested_repositories, remove_index_lock
 from git_wf.store.worktree import remove_worktree
 
 # Author and committer lines that git makes of its environment just so: it strips these marks from
@@ -168,6 +168,8 @@ def _see_to_worktree(repo: Repo, step: WorktreeStep, env: Mapping[str, str]) -> 
         remove_worktree(repo, step.path)
     elif step.path.is_dir():
         place = repo.at_worktree(step.path, step.git_dir)
+        if step.commands:
+            remove_index_lock(place)  # of a command that was killed; ours holds the run
         for command in step.commands:
             place.git(*command, env=env)
 

@@ -323,3 +323,21 @@ def test_where_the_user_stands_is_no_target(loop: LoopRun, repo: Path, word: str
         "hint: @0 is the state before the first node\n",
     )
     assert git("for-each-ref", cwd=repo) == before
+
+
+def test_a_lock_on_the_index_that_a_killed_command_left(
+    wf: Program, repo: Path, tmp_path: Path
+) -> None:
+    body = 'a [script="echo a >a"] b [script="echo b >b"] start -> a -> b -> exit'
+    wf.ok("run", "--keep-worktree", write_workflow(tmp_path / "w.dot", body))
+    (place,) = [
+        Path(line.removeprefix("worktree "))
+        for line in git("worktree", "list", "--porcelain", cwd=repo).splitlines()
+        if line.startswith("worktree ") and line != f"worktree {repo}"
+    ]
+    lock = Path(git("rev-parse", "--absolute-git-dir", cwd=place), "index.lock")
+    lock.touch()
+    wf.ok("rewind", "@1")
+    assert not lock.exists()
+    assert sorted(path.name for path in place.iterdir()) == [".git", "README", "a"]
+    assert not git("status", "--porcelain", cwd=place)
