@@ -136,7 +136,7 @@ def is_broad(handler: ast.ExceptHandler) -> bool:
 
 
 # Where everything is caught: our own end, and the code of other packages.
-BOUNDARIES = ("git_wf/cli/main.py", "git_wf/engine/handlers.py")
+BOUNDARIES = ("git_wf/checkpoints.py", "git_wf/cli/main.py", "git_wf/engine/handlers.py")
 
 
 def test_one_broad_except() -> None:

@@ -201,3 +201,45 @@ def _mode_changes(
         was, now = old.modes.get(path), new.modes.get(path)
         if was != now:
             yield os.fsdecode(path), (was, now)
+
+
+def file_contents(
+    workspace: Workspace, found: Difference, largest: int
+) -> dict[str, tuple[str | None, str | None]]:
+    """What the changed files hold before and after, as far as it is text of at most `largest`
+    bytes. Of the workspace as it is now the files are read as they lie there."""
+    store, snapshots = workspace.store, workspace.store.snapshots()
+    first = store.contents(resolve(found.first, snapshots)).files
+    second = store.contents(resolve(found.second, snapshots)).files if found.second else None
+
+    def recorded(tree: str, path: str) -> str | None:
+        if "\n" in path:
+            return None  # it cannot be asked for
+        info = store.reader.find(f"{tree}:{path}")
+        if info is None or info.kind != "blob" or info.size > largest:
+            return None
+        return _text(store.reader.read(info.oid)[1])
+
+    def now(path: str) -> str | None:
+        place = workspace.top / path
+        try:
+            if place.is_symlink() or place.stat().st_size > largest:
+                return None
+            return _text(place.read_bytes())
+        except OSError:
+            return None
+
+    return {
+        one.path: (
+            recorded(first, one.old_path or one.path),
+            now(one.path) if second is None else recorded(second, one.path),
+        )
+        for one in found.files
+    }
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode("utf-8") if b"\0" not in data else None
+    except UnicodeDecodeError:
+        return None

@@ -83,15 +83,18 @@ def _user_file(workspace: Workspace, key: str, name: str) -> Path | None:
     return Path(home, "git", name) if home else None
 
 
-def open_workspace(host: Host, where: Path | None = None) -> Workspace:
+def open_workspace(host: Host, where: Path | None = None, storage: Path | None = None) -> Workspace:
     """The workspace that `where`, or the current directory, is in.
 
+    With `storage` it is just that folder, and its snapshots are in a repository below `storage`.
     Raises `UserError` where that is none, or nothing that should be saved as a whole.
     """
     place = host.cwd / where if where is not None else host.cwd
     if not place.is_dir():
         raise UserError(f"no such folder: '{place}'", hint="git wf snapshot list -w FOLDER")
     env = {key: value for key, value in host.env.items() if key not in _PLACING}
+    if storage is not None:
+        return _open_folder(host, place, env, host.cwd / storage)
     repo = _repository(place, env)
     if repo is None:
         return _open_folder(host, place, env)
@@ -132,12 +135,19 @@ def _placing_notices(host: Host, repo: Repo | None) -> Iterator[str]:
     yield f"{name} is ignored: a workspace is found from its folder"
 
 
-def _open_folder(host: Host, place: Path, env: Mapping[str, str]) -> Workspace:
+def _open_folder(
+    host: Host, place: Path, env: Mapping[str, str], storage: Path | None = None
+) -> Workspace:
     config = folder_config(place, env)
     settings = read_settings(config)
     top = Path(os.path.realpath(place))
     _refuse_too_big(host, settings, top)
-    root = state_root(settings, host.env)
+    root = storage or state_root(settings, host.env)
+    if storage is not None and Path(os.path.realpath(storage)).is_relative_to(top):
+        raise UserError(
+            f"'{storage}' is inside of the folder that is saved in it",
+            hint="keep snapshots beside the folder, or leave the place out",
+        )
     digest = hashlib.sha256(os.fsencode(top)).hexdigest()[:12]
     kept = root / f"{top.name or 'root'}-{digest}"
     repo = folder_repo(kept, top, env)
