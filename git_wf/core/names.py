@@ -216,6 +216,22 @@ class Names:
     def rescue_ref(self, run: str, rescue: str) -> RefName:
         return RefName(f"{self.rescue_root}/{run}/{rescue}")
 
+    def incoming_ref(self, operation: str, number: int) -> RefName:
+        """What holds a commit that is being fetched, for as long as that takes."""
+        return RefName(f"{self.incoming_root}/{operation}/{number}")
+
+    @property
+    def incoming_root(self) -> str:
+        return f"refs/{self.namespace}/incoming"
+
+    def hosted_ref(self, ref: str) -> RefName:
+        """The name of a ref of ours on a host that takes branches only."""
+        if ref.startswith("refs/heads/"):
+            return RefName(ref)
+        if ref.startswith(f"{self.meta_root}/"):
+            return RefName(f"refs/heads/{self.namespace}/meta/{ref[len(self.meta_root) + 1 :]}")
+        return RefName(f"refs/heads/{ref.removeprefix('refs/')}")
+
     def snapshots_root(self, workspace: str) -> str:
         """The directory of the snapshots of a workspace, which is safe as a component."""
         return f"refs/{self.namespace}/snapshots/{workspace}"

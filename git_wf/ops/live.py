@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,12 +138,31 @@ def node_environment(
             ) from err
         values[name] = value
         if isinstance(entry, EnvironmentEntry) and entry.secret:
-            parts = [env.get(one.rest, "") for one in names(template) if one.first == "env"]
-            secrets += [part for part in (value, *parts) if part]
+            secrets += [part for part in (value, *_parts(template, env)) if part]
     for name, value in values.items():
         if len(value) >= SHORTEST_SECRET and settings.is_secret(name):
             secrets.append(value)
     return values, tuple(dict.fromkeys(secrets))
+
+
+def declared_secrets(
+    config: RunConfig, env: Mapping[str, str], settings: Settings
+) -> tuple[str, ...]:
+    """The secret values of a run, of those that this environment has."""
+    secrets = []
+    for entry in config.run.env.values():
+        if isinstance(entry, EnvironmentEntry) and entry.secret:
+            secrets += _parts(entry.from_, env)
+            with suppress(TemplateError):  # what it is made from is not here, so it cannot leave
+                secrets.append(render(entry.from_, {"env": env}, prompt=False))
+    for name, value in env.items():
+        if len(value) >= SHORTEST_SECRET and settings.is_secret(name):
+            secrets.append(value)
+    return tuple(dict.fromkeys(secret for secret in secrets if secret))
+
+
+def _parts(template: str, env: Mapping[str, str]) -> list[str]:
+    return [env.get(one.rest, "") for one in names(template) if one.first == "env"]
 
 
 def settings_at(where: Path, env: Mapping[str, str]) -> Settings:

@@ -1,0 +1,85 @@
+"""What push and fetch share: which remote is meant, and what a remote has of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from git_wf.core.names import Names, Oid, RefName, RunId, is_run_id
+from git_wf.ops.project import Project
+from git_wf.store.refs import list_refs
+from git_wf.store.remote import Remote, default_remote, remote_names
+
+
+@dataclass(frozen=True)
+class Far:
+    """A run as a remote has it: what each of its refs, by its name here, is at."""
+
+    tips: Mapping[RefName, Oid]
+    is_hosted: bool  # its state is on branches: the host refuses other refs
+
+
+def split_words(project: Project, words: Sequence[str]) -> tuple[Remote, list[str]]:
+    """`[REMOTE] [RUN…]`: a first word that is a remote, a URL or a path to a repository."""
+    repo = project.repo
+    if words and words[0] in remote_names(repo):
+        return Remote(repo, words[0]), list(words[1:])
+    if words and _is_address(project, words[0]):
+        return Remote(repo, words[0]), list(words[1:])
+    return Remote(repo, default_remote(repo)), list(words)
+
+
+def _is_address(project: Project, word: str) -> bool:
+    """A run is named by its id or its branch, never with a colon or a leading dot or slash."""
+    return ":" in word or word.startswith((".", "/")) or (project.host.cwd / word).is_dir()
+
+
+def local_tips(project: Project, run: RunId) -> dict[RefName, Oid]:
+    """Run branch, metadata ref and open parallel branches, all of one moment."""
+    names = project.settings.names
+    before: dict[RefName, Oid] | None = None
+    while True:
+        refs = (names.run_branch(run), names.meta_ref(run), f"{names.par_root}/{run}")
+        tips = list_refs(project.repo, *refs)
+        if tips == before:
+            return tips
+        before = tips
+
+
+def far_runs(project: Project, remote: Remote, runs: Sequence[RunId] | None) -> dict[RunId, Far]:
+    """What the remote has of `runs`, else of all that it has."""
+    names, wanted = project.settings.names, list(runs) if runs is not None else ["*"]
+    patterns: list[str] = []
+    for run in wanted:
+        inside = f"{run}/*" if run != "*" else "*"
+        here = (names.run_branch(run), names.meta_ref(run), f"{names.par_root}/{inside}")
+        patterns += dict.fromkeys([*here, *(names.hosted_ref(ref) for ref in here)])
+    there: dict[RunId, tuple[dict[RefName, Oid], dict[RefName, Oid]]] = {}
+    for ref, oid in remote.refs(*patterns).items():
+        ours, is_hosted = _named_here(names, ref)
+        its_run = _run_of(names, ours)
+        if its_run is not None:
+            there.setdefault(its_run, ({}, {}))[is_hosted][ours] = oid
+    return {run: _far(names.meta_ref(run), *sides) for run, sides in there.items()}
+
+
+def _named_here(names: Names, ref: RefName) -> tuple[RefName, bool]:
+    """The name here of a ref there, and whether it is one of a host that takes branches only."""
+    for root in (f"{names.meta_root}/", f"{names.par_root}/"):
+        hosted = names.hosted_ref(root)
+        if ref.startswith(hosted) and hosted != root:
+            return RefName(root + ref[len(hosted) :]), True
+    return ref, False
+
+
+def _run_of(names: Names, ref: RefName) -> RunId | None:
+    for root in (f"refs/heads/{names.run_namespace}/", f"{names.meta_root}/", f"{names.par_root}/"):
+        run = ref[len(root) :].partition("/")[0] if ref.startswith(root) else ""
+        if is_run_id(run):
+            return RunId(run)
+    return None
+
+
+def _far(meta: RefName, plain: Mapping[RefName, Oid], hosted: Mapping[RefName, Oid]) -> Far:
+    is_hosted = meta not in plain and meta in hosted
+    return Far({**plain, **hosted} if is_hosted else plain, is_hosted)
