@@ -30,6 +30,8 @@ from git_wf.core.context import INLINE_LIMIT, TRACE_LIMIT, Redaction, cut_line
 GRACE = 2.0  # seconds between TERM and KILL
 END_GRACE = 0.5  # the same for what is left when the run ends
 TICK = 0.1  # seconds between two looks at whether the run is cancelled
+_LOOKS = 20  # at an environment that is empty
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD, among the flags in /proc/PID/stat
 _QUICK_TICK = 0.01  # where the end of a process cannot be waited for together with its output
 _DRAIN = 0.25  # seconds for output that is still in a pipe when the program has ended
 _CHUNK = 65536
@@ -400,9 +402,25 @@ def marked_processes(marks: Mapping[str, str]) -> Iterator[int]:
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
             continue
         with suppress(OSError):
-            environ = (entry / "environ").read_bytes()
-            if wanted <= set(environ.split(b"\0")) and is_alive(int(entry.name)):
+            if wanted <= set(_environ(entry).split(b"\0")) and is_alive(int(entry.name)):
                 yield int(entry.name)
+
+
+def _environ(place: Path) -> bytes:
+    """The environment of a process, by its directory in /proc.
+
+    While it becomes another program (execve) there is nothing to read: then it is asked again.
+    The kernel's own threads never have any.
+    """
+    for _ in range(_LOOKS):
+        data = (place / "environ").read_bytes()
+        if data or place.stat().st_uid != os.geteuid():
+            break
+        fields = _stat(int(place.name))
+        if len(fields) < 7 or int(fields[6]) & _KERNEL_THREAD:
+            break
+        time.sleep(0.005)
+    return data
 
 
 def _signal_all(groups: Sequence[int], found: set[int], number: int) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from git_wf.core.clock import Clock
 GRACE = 3.0  # seconds from TERM to KILL
 _KILLED = 2.0  # seconds that a killed process has to vanish
 _POLL = 0.02
+_LOOKS = 20  # at an environment that is empty
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 _PROC = Path("/proc")
 
 
@@ -119,11 +122,27 @@ def _listed(entries: Sequence[str]) -> list[tuple[Process, bool]]:
 
 
 def _environment(pid: int) -> set[bytes]:
-    """What a process was started with; nothing where it is another user's."""
+    """What a process was started with; nothing where it is another user's.
+
+    While a process becomes another program (execve) there is nothing to read either, for longer
+    where the machine is busy: then it is asked again.
+    """
+    place = _PROC / str(pid)
     try:
-        return set((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
+        for _ in range(_LOOKS):
+            data = (place / "environ").read_bytes()
+            if data or place.stat().st_uid != os.geteuid() or _is_of_the_kernel(place):
+                break
+            time.sleep(_POLL / 4)
     except OSError:
         return set()
+    return set(data.split(b"\0"))
+
+
+def _is_of_the_kernel(place: Path) -> bool:
+    """Its threads are listed as processes, without an environment."""
+    flags = (place / "stat").read_bytes().rpartition(b")")[2].split()[6]  # field 9
+    return bool(int(flags) & _KERNEL_THREAD)
 
 
 def _read_stat(pid: int) -> Process | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from git_wf.core.names import run_marks
+from git_wf.engine.process import marked_processes
 from git_wf.ops.host import SystemClock
 from git_wf.store.processes import (
     Process,
@@ -135,3 +136,23 @@ def test_what_ps_tells_elsewhere():
         (Process(502, 501, 501, "Tue Dec 1 10:00:01 2026", "sleep"), False),
         (Process(504, 501, 501, "Tue Dec 1 10:00:01 2026", "sleep"), False),
     ]
+
+
+@pytest.mark.parametrize("find", ["store", "engine"])
+def test_one_that_becomes_another_program_all_the_time(started: Started, find: str) -> None:
+    """In the middle of an execve no environment is to be read."""
+    again = 'exec sh -c "$0" "$0"'
+    pid = started.start(f'echo ready; set -- \'{again}\'; exec sh -c "$1" "$1"')
+    marks = run_marks(RUN, REPOSITORY)
+    for _ in range(150):
+        found = pids() if find == "store" else list(marked_processes(marks))
+        assert found == [pid]
+
+
+def test_one_without_an_environment_is_nobodys(started: Started) -> None:
+    child = subprocess.Popen(["/bin/sh", "-c", "echo ready; exec sleep 60"], env={},
+                             stdout=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    started.children.append(child)
+    assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+    assert pids() == []
+    assert list(marked_processes(run_marks(RUN, REPOSITORY))) == []
