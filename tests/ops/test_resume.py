@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,14 @@ RUN = own_id(1)
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Gate:
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """What a test leaves of its run at the gate is not the next one's."""
     path = tmp_path / "gate"
     os.mkfifo(path)
-    return Gate(path)
+    yield Gate(path)
+    for process in leftovers(RUN):
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture
