@@ -46,7 +46,7 @@ __git_wf_runs() {
 __git_wf_options() {
     case $1 in
         run)
-            echo "--goal --goal-file --input --label --id --dry-run --in-place --dirty" \
+            echo "--goal --goal-file --input --label --id --dry-run --in-place --dirty --no-snapshot --restore" \
                 "--auto-approve --answers --answer --keep-worktree --resume --run-branch" \
                 "--json --quiet --verbose"
             ;;

@@ -104,6 +104,8 @@ complete -c git-wf -n '__fish_git_wf_is run' -r -F -l goal-file -d 'Read the goa
 complete -c git-wf -n '__fish_git_wf_is run' -x -l input -d 'Set an input: key=value'
 complete -c git-wf -n '__fish_git_wf_is run' -x -l label -d 'Label the run: key=value'
 complete -c git-wf -n '__fish_git_wf_is run' -l dry-run -d 'Walk the graph and change nothing'
+complete -c git-wf -n '__fish_git_wf_is run' -l no-snapshot -d 'Save no snapshot first'
+complete -c git-wf -n '__fish_git_wf_is run' -x -l restore -a last -d 'Restore a snapshot, run nothing'
 complete -c git-wf -n '__fish_git_wf_is run' -l in-place -d 'Run in the checkout, without checkpoints'
 complete -c git-wf -n '__fish_git_wf_is run' -x -l dirty -a 'head include in-place refuse' -d 'What to do about uncommitted changes'
 complete -c git-wf -n '__fish_git_wf_is run' -r -F -l resume -d 'Go on from a checkpoint file'

@@ -13,7 +13,7 @@ from git_wf.cli.group import verb
 from git_wf.cli.output import write, write_error
 from git_wf.cli.report import NORMAL, QUIET, VERBOSE, Reporter, interruptible, tell_end
 from git_wf.core.settings import DIRTY_MODES
-from git_wf.errors import UserError
+from git_wf.errors import EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from git_wf.ops.host import Host
@@ -61,6 +61,11 @@ def level_of(quiet: bool, verbose: bool) -> int:
     help="Go on with the run that this file is of.",
 )  # fmt: skip
 @click.option("--run-branch", metavar="REF", help="Go on with the run of this branch.")
+@click.option("--no-snapshot", is_flag=True, help="Save no snapshot first.")
+@click.option(
+    "--restore", metavar="REF",
+    help="Run nothing; restore a snapshot of the workspace here, or of WORKFLOW's.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON Lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell nothing but notices and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell every edge, checkpoint and output.")
@@ -80,6 +85,8 @@ def command(
     dry_run: bool,
     resume_file: Path | None,
     run_branch: str | None,
+    no_snapshot: bool,
+    restore: str | None,
     as_json: bool,
     quiet: bool,
     verbose: bool,
@@ -88,7 +95,8 @@ def command(
 
     WORKFLOW is a graph (.dot, .fabro, .gv) or a run.toml that names one. The files of each node
     are committed to the branch wf/run/ID, the state beside it; your checkout, index and HEAD are
-    not touched. The id of the run is printed.
+    not touched. The id of the run is printed. What is not committed is saved as a snapshot first;
+    `git wf run --restore last` brings it back.
 
     A human node asks on the terminal. Without one, the run records what it waits for and ends with
     status 3; `git wf resume RUN --answer A` goes on.
@@ -102,22 +110,21 @@ def command(
     from git_wf.ops.resume import ResumeOptions, resume, resume_from_file
     from git_wf.ops.run import RunOptions, run
 
-    given = [workflow is not None, resume_file is not None, run_branch is not None]
-    if sum(given) != 1:
+    resumed = (resume_file is not None) + (run_branch is not None)
+    if restore is not None:
+        return _restore(restore, workflow, resumed > 0, as_json)
+    if (workflow is not None) + resumed != 1:
         raise click.UsageError("give a WORKFLOW, or --resume, or --run-branch")
-    if goal is not None and goal_file is not None:
-        raise click.UsageError("give --goal or --goal-file, not both")
+    _refuse_together(goal, goal_file, dry_run, answers_file)
     if workflow is None:
         _refuse_with_resume(
             goal=goal, goal_file=goal_file, inputs=inputs, labels=labels, run_id=run_id,
-            dirty=dirty, in_place=in_place, dry_run=dry_run,
+            dirty=dirty, in_place=in_place, dry_run=dry_run, no_snapshot=no_snapshot,
         )  # fmt: skip
     elif in_place and dirty is not None:
         raise click.UsageError("give --in-place or --dirty, not both")
     elif answer is not None:
         raise click.UsageError("--answer is for a run that waits: with --resume or --run-branch")
-    if dry_run and answers_file is not None:
-        raise click.UsageError("--answers is not for a dry run, which takes the first choice")
     host = current_host()
     answering = make_answering(host.clock, auto_approve, answers_file, answer)
     on = ResumeOptions(keep_worktree, answering)
@@ -133,6 +140,7 @@ def command(
                 in_place=in_place,
                 dry_run=dry_run,
                 keep_worktree=keep_worktree,
+                no_snapshot=no_snapshot,
                 run_id=run_id,
                 answering=answering,
             )
@@ -144,6 +152,26 @@ def command(
         if not as_json and not dry_run and workflow is not None:
             write(ended.run_id)
         return tell_end(ended, level, interruption)
+
+
+def _restore(reference: str, workflow: Path | None, resumed: bool, as_json: bool) -> int:
+    from git_wf.cli.snapshot import opened, tell_restored
+    from git_wf.ops.snapshot import restore
+
+    if resumed:
+        raise click.UsageError("--restore is for a workspace: --resume goes on with a run")
+    with opened(None if workflow is None else workflow.parent) as workspace:
+        tell_restored(restore(workspace, reference), as_json)
+    return EXIT_OK
+
+
+def _refuse_together(
+    goal: str | None, goal_file: Path | None, dry_run: bool, answers_file: Path | None
+) -> None:
+    if goal is not None and goal_file is not None:
+        raise click.UsageError("give --goal or --goal-file, not both")
+    if dry_run and answers_file is not None:
+        raise click.UsageError("--answers is not for a dry run, which takes the first choice")
 
 
 def _refuse_with_resume(**options: object) -> None:

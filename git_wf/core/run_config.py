@@ -35,6 +35,10 @@ class CheckpointTable(_Table):
     builtin_excludes: bool = True
 
 
+class CheckpointsTable(_Table):
+    auto: bool = True  # whether `git wf run` saves a snapshot first
+
+
 class EnvironmentEntry(_Table):
     from_: str = msgspec.field(name="from")
     secret: bool = False
@@ -86,6 +90,7 @@ class RunConfig(_Table):
     workflow: WorkflowTable = msgspec.field(default_factory=WorkflowTable)
     run: RunTable = msgspec.field(default_factory=RunTable)
     checkpoint: CheckpointTable = msgspec.field(default_factory=CheckpointTable)
+    checkpoints: CheckpointsTable = msgspec.field(default_factory=CheckpointsTable)
     agents: dict[str, Agent | str] = {}
 
 

@@ -26,6 +26,7 @@ from git_wf.core.settings import Settings, read_settings
 from git_wf.core.templates import GOAL_HINT, TemplateError, render
 from git_wf.engine.loop import Run, walk
 from git_wf.errors import UserError
+from git_wf.ops.autosave import save_before_run, wants_snapshot
 from git_wf.ops.change import moment_of_new_run, take_run_lock
 from git_wf.ops.children import RunChildren, in_turn
 from git_wf.ops.dirty import keep_checkout, refuse_dirty, start_base
@@ -73,6 +74,7 @@ class RunOptions:
     in_place: bool = False
     dry_run: bool = False
     keep_worktree: bool = False
+    no_snapshot: bool = False
     run_id: str | None = None
     answering: Answering = field(default_factory=Answering)
 
@@ -175,7 +177,9 @@ def _run_in_worktree(
     _refuse_names_in_the_way(project)
     run_id = new_run_id(project.host, options.run_id, lambda: moment_of_new_run(project))
     _refuse_existing(project, run_id)
+    wants = not options.no_snapshot and wants_snapshot(project.host.env, prepared.workflow.config)
     require_state_directory(project.state_dir)
+    saved = save_before_run(project.host, run_id, workflow=path, in_place=None) if wants else []
     lock = take_run_lock(project, run_id)
     try:
         _refuse_existing(project, run_id)  # whoever made it since has let go of the lock
@@ -190,7 +194,7 @@ def _run_in_worktree(
         lock.release()
         raise
     try:
-        for code, text in (*base.notices, *_start_notices(project)):
+        for code, text in (*base.notices, *_start_notices(project), *saved):
             live.notice(code, text)
         conclusion = walk(
             live.engine_run, None, live.recorder, live.journal, project.clock, cancel=cancel,
@@ -286,6 +290,7 @@ def _run_outside_git(
     if not options.dry_run:
         refuse_worktrees(prepared.workflow)
     run_id = new_run_id(host, options.run_id, host.clock.now)
+    wants = not options.no_snapshot and wants_snapshot(host.env, prepared.workflow.config)
     state_dir = in_place_directory(host, repo, top)
     started = {"worktree": str(top)}
     engine_run = engine_view(prepared, run_id, started, state_dir.name, dry=options.dry_run)
@@ -299,7 +304,8 @@ def _run_outside_git(
     journal = Journal(run_dir, listen)
     try:
         write_in_place_record(run_dir, prepared, options, engine_run, top, host.clock)
-        for code, text in _kept_checkout(dirty, run_id):
+        saved = save_before_run(host, run_id, workflow=path, in_place=top) if wants else []
+        for code, text in (*_kept_checkout(dirty, run_id), *saved):
             journal(notice_event(host.clock, run_id, code, text))
         conclusion = walk(
             engine_run, None, DiskRecorder(run_dir, top), journal, host.clock, cancel=cancel,

@@ -140,7 +140,7 @@ def test_a_merge_that_is_not_finished(wf: Program, repo: Path, workflow: Path) -
 def test_in_place_in_a_dirty_checkout(wf: Program, dirty: Path, workflow: Path) -> None:
     before = checkout_of(dirty)
     result = wf.ok("run", workflow, "--dirty", "in-place")
-    (ref,) = git("for-each-ref", "--format=%(refname)", "refs/wf", cwd=dirty).splitlines()
+    (ref,) = git("for-each-ref", "--format=%(refname)", "refs/wf/rescue", cwd=dirty).splitlines()
     assert ref.startswith(f"refs/wf/rescue/{run_id(1)}/")
     assert result.err.splitlines()[1] == (
         f"notice: the uncommitted changes, as they are now, are kept at {ref}: "

@@ -451,7 +451,7 @@ def test_a_dry_run_touches_nothing(wf: Program, repo: Path, tmp_path: Path) -> N
 def test_in_place(wf: Program, repo: Path, tmp_path: Path) -> None:
     workflow = write_workflow(tmp_path / "w.dot", TWO)
     before = contents(repo)
-    result = wf.ok("run", workflow, "--in-place")
+    result = wf.ok("run", workflow, "--in-place", "--no-snapshot")
     assert result.out == f"{run_id(1)}\n"
     after = contents(repo)
     assert (repo / "log").read_text() == "1\n2\n"
@@ -465,7 +465,8 @@ def test_in_place_without_a_checkout(wf: Program, repo: Path, tmp_path: Path, wh
     if where != "outside":
         git("init", "-q", *(["--bare"] if where == "bare" else []), ".", cwd=folder)
     before = contents(folder)
-    wf.ok("run", write_workflow(tmp_path / "w.dot", TWO), "--in-place", cwd=folder)
+    workflow = write_workflow(tmp_path / "w.dot", TWO)
+    wf.ok("run", workflow, "--in-place", "--no-snapshot", cwd=folder)
     after = contents(folder)
     assert (folder / "log").read_text() == "1\n2\n"
     assert {path for path in after if after[path] != before.get(path)} == {"log"}
