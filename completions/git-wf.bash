@@ -67,7 +67,8 @@ __git_wf_options() {
         undo | redo | rm | archive) echo "--list --dry-run --json" ;;
         prune) echo "--older-than --merged --keep --unfinished --list --dry-run --json" ;;
         push) echo "--all --no-scan --json" ;;
-        fetch | pull | verify | du) echo "--json" ;;
+        export) echo "--output --full --no-scan --json" ;;
+        fetch | pull | import | verify | du) echo "--json" ;;
         validate) echo "--json --format --strict --backends" ;;
         setup) echo "--undo --json" ;;
         "snapshot save") echo "--allow-empty --step --session --workspace --json" ;;
@@ -110,7 +111,7 @@ __git_wf_value() {
 # Called with cur, prev, words and cword set, and __git_cmd_idx the place of `wf` among the words.
 _git_wf() {
     local verbs="run resume log runs show inspect diff graph reflog bisect rewind fork undo redo rm prune"
-    verbs+=" archive push fetch pull verify du validate snapshot undo-edits setup"
+    verbs+=" archive push fetch pull export import verify du validate snapshot undo-edits setup"
     local snapshot_verbs="save list show diff restore rewind delete prune"
     local verb="" place
     local __git_wf_through_git=${__git_wf_through_git-yes}
@@ -150,8 +151,9 @@ _git_wf() {
                 __git_wf_words "$(__git_wf_runs 4)"
                 COMPREPLY+=("${files[@]}")
                 ;;
+            import) __git_wf_files '*' ;;
             push | fetch | pull) __git_wf_words "$(__git_wf_git remote) $(__git_wf_runs 4)" ;;
-            log | show | inspect | diff | reflog | bisect | rewind | fork | resume | undo | redo | rm | archive | verify | du)
+            log | show | inspect | diff | reflog | bisect | rewind | fork | resume | undo | redo | rm | archive | export | verify | du)
                 __git_wf_words "$(__git_wf_runs 4)"
                 ;;
         esac

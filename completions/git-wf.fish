@@ -79,6 +79,8 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a archive -d 'Fold finished runs
 complete -c git-wf -n __fish_git_wf_needs_verb -a push -d 'Send runs to a remote'
 complete -c git-wf -n __fish_git_wf_needs_verb -a fetch -d 'Bring runs from a remote'
 complete -c git-wf -n __fish_git_wf_needs_verb -a pull -d 'Bring a run from a remote, also where it went back'
+complete -c git-wf -n __fish_git_wf_needs_verb -a export -d 'Write a run to a file'
+complete -c git-wf -n __fish_git_wf_needs_verb -a import -d 'Take runs from a file'
 complete -c git-wf -n __fish_git_wf_needs_verb -a verify -d 'Check what runs have recorded'
 complete -c git-wf -n __fish_git_wf_needs_verb -a du -d 'Tell what runs cost on the disk'
 complete -c git-wf -n __fish_git_wf_needs_verb -a validate -d 'Check workflow files'
@@ -87,12 +89,15 @@ complete -c git-wf -n __fish_git_wf_needs_verb -a undo-edits -d 'Take back what 
 complete -c git-wf -n __fish_git_wf_needs_verb -a setup -d 'Teach plain git to show runs'
 
 complete -c git-wf -n '__fish_git_wf_is run validate graph' -a '(__fish_git_wf_workflows)'
-complete -c git-wf -n '__fish_git_wf_is log show inspect diff graph reflog bisect rewind fork resume undo redo rm archive push fetch pull verify du' -a '(__fish_git_wf_runs 4)' -d Run
+complete -c git-wf -n '__fish_git_wf_is log show inspect diff graph reflog bisect rewind fork resume undo redo rm archive push fetch pull export verify du' -a '(__fish_git_wf_runs 4)' -d Run
 
-complete -c git-wf -n '__fish_git_wf_is run resume log runs show inspect diff graph reflog bisect rewind fork undo redo rm prune archive push fetch pull verify du validate setup' -l json -d 'Print JSON'
+complete -c git-wf -n '__fish_git_wf_is run resume log runs show inspect diff graph reflog bisect rewind fork undo redo rm prune archive push fetch pull export import verify du validate setup' -l json -d 'Print JSON'
 complete -c git-wf -n '__fish_git_wf_is push fetch pull' -a '(git remote 2>/dev/null)' -d Remote
 complete -c git-wf -n '__fish_git_wf_is push' -l all -d 'All runs'
-complete -c git-wf -n '__fish_git_wf_is push' -l no-scan -d 'Do not look for secrets'
+complete -c git-wf -n '__fish_git_wf_is export' -r -F -s o -l output -d 'The file to write'
+complete -c git-wf -n '__fish_git_wf_is export' -l full -d 'With the commits that the run began from'
+complete -c git-wf -n '__fish_git_wf_is import' -F
+complete -c git-wf -n '__fish_git_wf_is push export' -l no-scan -d 'Do not look for secrets'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s q -l quiet -d 'Say less'
 complete -c git-wf -n '__fish_git_wf_is run resume' -s v -l verbose -d 'Say more'
 complete -c git-wf -n '__fish_git_wf_is run resume' -l auto-approve -d 'Take the first choice wherever a person is asked'

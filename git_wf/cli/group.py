@@ -33,6 +33,8 @@ VERBS = {
     "push": "Send runs to a remote",
     "fetch": "Bring runs from a remote",
     "pull": "Bring a run from a remote, also where it went back",
+    "export": "Write a run to a file",
+    "import": "Take runs from a file",
     "verify": "Check what runs have recorded",
     "du": "Tell what runs cost on the disk",
     "validate": "Check workflow files",

@@ -16,7 +16,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     """Bring the run that you are in, else the newest, or those that are named.
 
     As `git wf fetch`; and a run that was rewound there goes back here too. What its branch leaves
-    behind is kept under refs/wf/rescue/.
+    behind is kept: `git wf undo` takes it forward again.
 
     \b
     git wf pull

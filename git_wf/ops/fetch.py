@@ -25,7 +25,7 @@ from git_wf.ops.change import (
     refuse_users_checkout,
 )
 from git_wf.ops.project import Project, require_writing_git
-from git_wf.ops.remotes import Far, far_runs, local_tips, split_words
+from git_wf.ops.remotes import Far, far_runs, is_kept_tip, local_tips, split_words
 from git_wf.ops.select import default_run, matching_runs
 from git_wf.store.plans import RefPlan, WorktreeStep
 from git_wf.store.refs import RefUpdate, list_refs, move_refs
@@ -54,17 +54,17 @@ def fetch(project: Project, words: Sequence[str]) -> Iterator[Fetched]:
     Raises `Conflict` where a run went on here and there, and where it is going on.
     """
     remote, named = split_words(project, words)
-    yield from _bring(project, remote, named, is_pull=False)
+    yield from bring(project, remote, named, is_pull=False)
 
 
 def pull(project: Project, words: Sequence[str]) -> Iterator[Fetched]:
     """The same of the runs that are named, else of the default run, rewound ones too."""
     remote, named = split_words(project, words)
     known = project.store.refs()
-    yield from _bring(project, remote, named or [default_run(project, known).run_id], is_pull=True)
+    yield from bring(project, remote, named or [default_run(project, known).run_id], is_pull=True)
 
 
-def _bring(
+def bring(
     project: Project, remote: Remote, words: Sequence[str], *, is_pull: bool
 ) -> Iterator[Fetched]:
     require_writing_git(project.repo)
@@ -147,16 +147,19 @@ def _take(
     is_pull: bool,
 ) -> Fetched:
     _refuse_half(project, remote, run, far)
-    meta = project.settings.names.meta_ref(run)
+    names = project.settings.names
+    meta = names.meta_ref(run)
     here = local_tips(project, run)
     mine = here.get(meta)
     if mine and contains(project.repo, [meta], far.tips[meta]):
-        is_same = all(here.get(ref) == tip for ref, tip in far.tips.items())
+        is_same = all(
+            here.get(ref) == tip for ref, tip in far.tips.items() if not is_kept_tip(names, ref)
+        )
         return Fetched(run, remote.name, SAME if is_same else AHEAD, None)
     with held_run(project, run):
         here = local_tips(project, run)
         _refuse_diverged(project, remote, run, here.get(meta), far.tips[meta])
-        branch = project.settings.names.run_branch(run)
+        branch = names.run_branch(run)
         tip, new = here.get(branch), far.tips[branch]
         goes_back = tip is not None and not project.repo.is_ancestor(tip, new)
         if goes_back and not is_pull:
@@ -220,7 +223,11 @@ def _plan(
         RefUpdate(ref, tip, here.get(ref)) for ref, tip in far.tips.items() if here.get(ref) != tip
     ]
     # A section that ended there: what it merged is in the past of what comes.
-    moves += [RefUpdate(ref, None, tip) for ref, tip in here.items() if ref not in far.tips]
+    moves += [
+        RefUpdate(ref, None, tip)
+        for ref, tip in here.items()
+        if ref not in far.tips and not is_kept_tip(names, ref)
+    ]
     aside = {
         names.rescue_ref(run, next_operation(operation, moment, one.ref)): one.old
         for one in moves

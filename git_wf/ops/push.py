@@ -1,4 +1,4 @@
-"""`git wf push`: run branch, metadata ref and open parallel branches go to a remote together.
+"""`git wf push`: the refs of a run go to a remote together.
 
 The metadata ref only moves forward, so it tells what the remote knows: where its tip is in the past
 of ours, all that is there is known here, and nothing is lost by moving the other refs.
@@ -6,7 +6,7 @@ of ours, all that is there is known here, and nothing is lost by moving the othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from git_wf.errors import Conflict, UserError
 from git_wf.ops.change import refuse_archived
 from git_wf.ops.live import declared_secrets
 from git_wf.ops.project import Project
-from git_wf.ops.remotes import Far, far_runs, local_tips, split_words
+from git_wf.ops.remotes import Far, far_runs, is_kept_tip, local_tips, split_words
 from git_wf.ops.select import find_run
 from git_wf.store.refs import RefUpdate
 from git_wf.store.remote import Refusal, Remote, contains, new_objects
@@ -99,6 +99,8 @@ def _refuse_unknown(project: Project, remote: Remote, one: _Sending) -> None:
                 hint=f"git wf verify {run}",
             )
     for ref, tip in one.far.tips.items():
+        if is_kept_tip(names, ref):
+            continue
         # The metadata goes on from there; the others may have been left behind since.
         roots = (meta,) if ref == meta else names.roots_of(run)
         if one.tips.get(ref) != tip and not contains(project.repo, roots, tip):
@@ -113,23 +115,30 @@ def _refuse_unknown(project: Project, remote: Remote, one: _Sending) -> None:
 
 
 def _refuse_secrets(project: Project, sending: Sequence[_Sending]) -> None:
-    names = project.settings.names
     findings: list[Finding] = []
     for one in sending:
-        declared = _declared(project, one.run)
-        meta = names.meta_ref(one.run)
-        states = [tip for ref, tip in one.tips.items() if ref == meta or ref.endswith("/meta")]
-        files = [tip for tip in one.tips.values() if tip not in states]
-        for told, tips in ((names.short_branch(one.run), files), (meta, states)):
-            findings += scan_objects(project, told, tips, list(one.far.tips.values()), declared)
-    if findings:
-        raise SecretsFound(
-            sorted(set(findings)),
-            hint=[
-                "git wf rewind, to before the checkpoint that recorded it, and take it out",
-                "git wf push --no-scan, where it is none",
-            ],
-        )
+        findings += scan_run(project, one.run, one.tips, list(one.far.tips.values()))
+    refuse_findings(findings, "git wf push --no-scan, where it is none")
+
+
+def refuse_findings(findings: Iterable[Finding], otherwise: str) -> None:
+    found = sorted(set(findings))
+    if found:
+        without = "git wf fork RUN CHECKPOINT, of before it was recorded, leaves it out"
+        raise SecretsFound(found, hint=[without, otherwise])
+
+
+def scan_run(
+    project: Project, run: RunId, tips: Mapping[RefName, Oid], known: Sequence[Oid]
+) -> Iterator[Finding]:
+    """What in the files and states of a run looks like a secret, beside what `known` have."""
+    names = project.settings.names
+    declared = _declared(project, run)
+    meta = names.meta_ref(run)
+    states = [tip for ref, tip in tips.items() if ref == meta or ref.endswith("/meta")]
+    files = [tip for tip in tips.values() if tip not in states]
+    for told, some in ((names.short_branch(run), files), (meta, states)):
+        yield from scan_objects(project, told, some, known, declared)
 
 
 def scan_objects(
@@ -185,11 +194,13 @@ def _push_run(project: Project, remote: Remote, one: _Sending) -> Pushed:
 
 def _updates(project: Project, one: _Sending) -> tuple[list[RefUpdate], list[RefUpdate]]:
     """What moves, and the branches of ended sections that go: the metadata has them in its past."""
-    far = one.far.tips
+    names, far = project.settings.names, one.far.tips
     moves = [
-        RefUpdate(ref, tip, far.get(ref)) for ref, tip in one.tips.items() if far.get(ref) != tip
+        RefUpdate(ref, tip, far.get(ref))
+        for ref, tip in one.tips.items()
+        if far.get(ref) != tip and not (ref in far and is_kept_tip(names, ref))
     ]
-    branches = f"{project.settings.names.par_root}/"
+    branches = f"{names.par_root}/"
     gone = [
         RefUpdate(ref, None, tip)
         for ref, tip in far.items()

@@ -34,13 +34,24 @@ def _is_address(project: Project, word: str) -> bool:
     return ":" in word or word.startswith((".", "/")) or (project.host.cwd / word).is_dir()
 
 
+def travelling(names: Names, run: str) -> tuple[str, ...]:
+    """Run branch, metadata ref, and the directories of its open parallel branches and of what
+    rewinds left behind: an undo finds it wherever the run is."""
+    kept = (f"{root}/{run}" for root in (names.par_root, names.old_root))
+    return (names.run_branch(run), names.meta_ref(run), *kept)
+
+
+def is_kept_tip(names: Names, ref: str) -> bool:
+    """Whether a ref holds what was left behind: it is made once, and never moves."""
+    return ref.startswith(f"{names.old_root}/")
+
+
 def local_tips(project: Project, run: RunId) -> dict[RefName, Oid]:
-    """Run branch, metadata ref and open parallel branches, all of one moment."""
+    """What of a run goes with it, all of one moment."""
     names = project.settings.names
     before: dict[RefName, Oid] | None = None
     while True:
-        refs = (names.run_branch(run), names.meta_ref(run), f"{names.par_root}/{run}")
-        tips = list_refs(project.repo, *refs)
+        tips = list_refs(project.repo, *travelling(names, run))
         if tips == before:
             return tips
         before = tips
@@ -51,8 +62,8 @@ def far_runs(project: Project, remote: Remote, runs: Sequence[RunId] | None) -> 
     names, wanted = project.settings.names, list(runs) if runs is not None else ["*"]
     patterns: list[str] = []
     for run in wanted:
-        inside = f"{run}/*" if run != "*" else "*"
-        here = (names.run_branch(run), names.meta_ref(run), f"{names.par_root}/{inside}")
+        branch, meta, *kept = travelling(names, run)
+        here = (branch, meta, *(root if run == "*" else f"{root}/*" for root in kept))
         patterns += dict.fromkeys([*here, *(names.hosted_ref(ref) for ref in here)])
     there: dict[RunId, tuple[dict[RefName, Oid], dict[RefName, Oid]]] = {}
     for ref, oid in remote.refs(*patterns).items():
@@ -65,7 +76,7 @@ def far_runs(project: Project, remote: Remote, runs: Sequence[RunId] | None) -> 
 
 def _named_here(names: Names, ref: RefName) -> tuple[RefName, bool]:
     """The name here of a ref there, and whether it is one of a host that takes branches only."""
-    for root in (f"{names.meta_root}/", f"{names.par_root}/"):
+    for root in (f"{names.meta_root}/", f"{names.par_root}/", f"{names.old_root}/"):
         hosted = names.hosted_ref(root)
         if ref.startswith(hosted) and hosted != root:
             return RefName(root + ref[len(hosted) :]), True
@@ -73,7 +84,8 @@ def _named_here(names: Names, ref: RefName) -> tuple[RefName, bool]:
 
 
 def _run_of(names: Names, ref: RefName) -> RunId | None:
-    for root in (f"refs/heads/{names.run_namespace}/", f"{names.meta_root}/", f"{names.par_root}/"):
+    for one in travelling(names, ""):
+        root = f"{one.removesuffix('/')}/"
         run = ref[len(root) :].partition("/")[0] if ref.startswith(root) else ""
         if is_run_id(run):
             return RunId(run)
