@@ -51,7 +51,7 @@ __git_wf_options() {
                 "--json --quiet --verbose"
             ;;
         resume)
-            echo "--auto-approve --answers --answer --keep-worktree --json --quiet --verbose"
+            echo "--auto-approve --answers --answer --keep-worktree --no-claim --json --quiet --verbose"
             ;;
         log)
             echo "--all --since --node --status --reverse --oneline --graph --stat --patch" \

@@ -104,6 +104,7 @@ complete -c git-wf -n '__fish_git_wf_is run resume' -l auto-approve -d 'Take the
 complete -c git-wf -n '__fish_git_wf_is run resume' -r -F -l answers -d 'Read answers from a file'
 complete -c git-wf -n '__fish_git_wf_is run resume' -x -l answer -d 'Answer what the run waits for'
 complete -c git-wf -n '__fish_git_wf_is run resume' -l keep-worktree -d 'Leave the worktree when the run ends'
+complete -c git-wf -n '__fish_git_wf_is resume' -l no-claim -d 'Do not ask the remote of the run'
 complete -c git-wf -n '__fish_git_wf_is run' -x -l goal -d 'What the run is to reach'
 complete -c git-wf -n '__fish_git_wf_is run' -r -F -l goal-file -d 'Read the goal from a file'
 complete -c git-wf -n '__fish_git_wf_is run' -x -l input -d 'Set an input: key=value'

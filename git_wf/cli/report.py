@@ -180,6 +180,8 @@ def tell_end(ended: Ended, level: int, interruption: Interruption) -> int:
     if level > QUIET:
         for line in _end_lines(ended):
             write_error(line)
+    for text in ended.unshared:
+        write_error(f"warning: {text}")
     if status == "interrupted":
         return 128 + (interruption.number or EXIT_INTERRUPTED - 128)
     if status == "waiting":

@@ -17,6 +17,10 @@ from git_wf.cli.run import level_of
 @run_argument
 @answering_options
 @click.option("--keep-worktree", is_flag=True, help="Leave the run's worktree where it is.")
+@click.option(
+    "--no-claim", is_flag=True,
+    help="Do not ask the run's remote whether another machine goes on with it.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON Lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell nothing but notices and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell every edge, checkpoint and output.")
@@ -26,6 +30,7 @@ def command(
     answers_file: Path | None,
     answer: str | None,
     keep_worktree: bool,
+    no_claim: bool,
     as_json: bool,
     quiet: bool,
     verbose: bool,
@@ -34,7 +39,8 @@ def command(
 
     RUN is a run id, the beginning of one, or a run branch. Without it, the run whose branch you
     are on, else the newest. It goes on from what git has of it, in another clone as well. What a
-    killed node left in the worktree is kept under refs/wf/rescue/, and told.
+    killed node left in the worktree is kept under refs/wf/rescue/, and told. A run that was pushed
+    or fetched is claimed at its remote: two machines do not go on with it at the same time.
 
     \b
     git wf resume
@@ -46,7 +52,7 @@ def command(
     level = level_of(quiet, verbose)
     host = current_host()
     answering = make_answering(host.clock, auto_approve, answers_file, answer)
-    options = ResumeOptions(keep_worktree, answering)
+    options = ResumeOptions(keep_worktree, not no_claim, answering)
     with interruptible() as interruption:
         ended = resume(host, run, options, Reporter(level, as_json), interruption.cancel)
         return tell_end(ended, level, interruption)

@@ -127,7 +127,7 @@ def command(
         raise click.UsageError("--answer is for a run that waits: with --resume or --run-branch")
     host = current_host()
     answering = make_answering(host.clock, auto_approve, answers_file, answer)
-    on = ResumeOptions(keep_worktree, answering)
+    on = ResumeOptions(keep_worktree, answering=answering)
     level = level_of(quiet, verbose)
     reporter = Reporter(level, as_json)
     with interruptible() as interruption:

@@ -216,6 +216,10 @@ class Names:
     def rescue_ref(self, run: str, rescue: str) -> RefName:
         return RefName(f"{self.rescue_root}/{run}/{rescue}")
 
+    def claim_ref(self, run: str) -> RefName:
+        """At a remote: who goes on with a run."""
+        return RefName(f"refs/{self.namespace}/claim/{run}")
+
     def incoming_ref(self, operation: str, number: int) -> RefName:
         """What holds a commit that is being fetched, for as long as that takes."""
         return RefName(f"{self.incoming_root}/{operation}/{number}")

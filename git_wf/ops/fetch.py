@@ -25,7 +25,7 @@ from git_wf.ops.change import (
     refuse_users_checkout,
 )
 from git_wf.ops.project import Project, require_writing_git
-from git_wf.ops.remotes import Far, far_runs, is_kept_tip, local_tips, split_words
+from git_wf.ops.remotes import Far, far_runs, is_kept_tip, local_tips, remember_remote, split_words
 from git_wf.ops.select import default_run, matching_runs
 from git_wf.store.plans import RefPlan, WorktreeStep
 from git_wf.store.refs import RefUpdate, list_refs, move_refs
@@ -78,7 +78,9 @@ def bring(
         for number, run in enumerate(chosen):
             own = next_operation(operation, moment, "fetch", run, str(number))
             try:
-                yield _take(project, remote, run, there[run], own, moment, is_pull)
+                done = _take(project, remote, run, there[run], own, moment, is_pull)
+                remember_remote(project, remote, run)
+                yield done
             except (Conflict, StateUnreadable, UserError) as err:  # the others come all the same
                 refused = refused or err
         if refused is not None:

@@ -67,6 +67,7 @@ class Ended:
     base_branch: str | None = None
     worktree: Path | None = None  # where it was kept
     run_dir: Path | None = None
+    unshared: tuple[str, ...] = ()  # what did not come to the remote
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,6 @@ def refuse_errors(workflow: Workflow) -> None:
             hint=f"git wf validate {shlex.quote(str(workflow.path))}",
             file=str(workflow.path),
             text=workflow.text,
-        )
-
-
-def refuse_later_tables(config: RunConfig, origin: str) -> None:
-    """What run.toml can say, and this version cannot do."""
-    if config.run.push.remote:
-        raise UserError(
-            f"{origin}: 'run.push.remote' is not supported by this version of git-wf",
-            hint="leave it out, and git push REMOTE wf/run/RUN refs/wf/meta/RUN after the run",
         )
 
 

@@ -17,7 +17,7 @@ from git_wf.errors import Conflict, UserError
 from git_wf.ops.change import refuse_archived
 from git_wf.ops.live import declared_secrets
 from git_wf.ops.project import Project
-from git_wf.ops.remotes import Far, far_runs, is_kept_tip, local_tips, split_words
+from git_wf.ops.remotes import Far, far_runs, is_kept_tip, local_tips, remember_remote, split_words
 from git_wf.ops.select import find_run
 from git_wf.store.refs import RefUpdate
 from git_wf.store.remote import Refusal, Remote, contains, new_objects
@@ -85,7 +85,9 @@ def push_runs(
     if scan:
         _refuse_secrets(project, sending)
     for one in sending:
-        yield _push_run(project, remote, one)
+        done = _push_run(project, remote, one)
+        remember_remote(project, remote, one.run)
+        yield done
 
 
 def _refuse_unknown(project: Project, remote: Remote, one: _Sending) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from git_wf.core.names import Names, Oid, RefName, RunId, is_run_id
 from git_wf.ops.project import Project
 from git_wf.store.refs import list_refs
-from git_wf.store.remote import Remote, default_remote, remote_names
+from git_wf.store.remote import Remote, default_remote, remote_names, set_branch_remote
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,16 @@ def split_words(project: Project, words: Sequence[str]) -> tuple[Remote, list[st
 def _is_address(project: Project, word: str) -> bool:
     """A run is named by its id or its branch, never with a colon or a leading dot or slash."""
     return ":" in word or word.startswith((".", "/")) or (project.host.cwd / word).is_dir()
+
+
+def remote_of_run(project: Project, run: str) -> str | None:
+    """Where a run was pushed to, or fetched from."""
+    key = f"branch.{project.settings.names.short_branch(run)}.remote"
+    return project.repo.config_values().get(key, [None])[-1]
+
+
+def remember_remote(project: Project, remote: Remote, run: str) -> None:
+    set_branch_remote(project.repo, project.settings.names.short_branch(run), remote.name)
 
 
 def travelling(names: Names, run: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,6 @@ from git_wf.ops.live import (
     node_environment,
     open_live,
     refuse_errors,
-    refuse_later_tables,
     refuse_missing_backends,
     settings_at,
     take_directory_lock,
@@ -61,6 +60,7 @@ from git_wf.ops.project import (
     require_writing_git,
 )
 from git_wf.ops.select import find_run
+from git_wf.ops.sharing import Sharing, shared
 from git_wf.ops.workflow import Workflow
 from git_wf.store.branches import RunRecorder
 from git_wf.store.excludes import Excludes
@@ -107,6 +107,7 @@ class _Found:
 @dataclass(frozen=True)
 class ResumeOptions:
     keep_worktree: bool = False
+    is_claimed: bool = True  # at the run's remote, where it has one
     answering: Answering = field(default_factory=Answering)
 
 
@@ -150,20 +151,38 @@ def _resume_run(
             waiting = dict(found.run.waiting or {})
             return _ended(project, found, Conclusion("waiting", waiting=waiting))
         require_state_directory(project.state_dir)
-        opened = _open(project, found, people, listen)
-        live = opened.live
-        try:
-            conclusion = walk(
-                live.engine_run, opened.checkpoint, live.recorder, live.journal, project.clock,
-                recorded=opened.recorded, cancel=cancel, secrets=found.prepared.secrets,
-                first_delay=project.settings.retry_delay, people=people,
-                prepared=opened.is_prepared,
-                children=_children(project, found, options.answering, listen),
-            )  # fmt: skip
-            worktree = finish(project, live, conclusion, options.keep_worktree)
-        finally:
-            live.close()
-    return _ended(project, found, conclusion, worktree)
+        pushed_to = found.prepared.workflow.config.run.push.remote
+        with shared(
+            project, refs.run_id, pushed_to, cancel, is_claimed=options.is_claimed
+        ) as sharing:
+            ended = _go_on(project, found, people, options, listen, cancel, sharing)
+    return ended
+
+
+def _go_on(
+    project: Project,
+    found: _Found,
+    people: People,
+    options: ResumeOptions,
+    listen: Listener,
+    cancel: threading.Event,
+    sharing: Sharing,
+) -> Ended:
+    opened = _open(project, found, people, listen)
+    live = opened.live
+    try:
+        conclusion = walk(
+            live.engine_run, opened.checkpoint, live.recorder,
+            sharing.hear(live.journal, live.notice), project.clock,
+            recorded=opened.recorded, cancel=cancel, secrets=found.prepared.secrets,
+            first_delay=project.settings.retry_delay, people=people,
+            prepared=opened.is_prepared,
+            children=_children(project, found, options.answering, listen),
+        )  # fmt: skip
+        worktree = finish(project, live, conclusion, options.keep_worktree)
+    finally:
+        live.close()
+    return replace(_ended(project, found, conclusion, worktree), unshared=sharing.end())
 
 
 def take_up(project: Project, refs: RunRefs, answering: Answering, listen: Listener) -> OpenRun:
@@ -306,7 +325,6 @@ def _prepared(
     decoded = text.decode("utf-8", "surrogateescape")
     workflow = Workflow(Path(origin), decoded, graph, config, to_tables(config), None, (), children)
     refuse_errors(workflow)
-    refuse_later_tables(config, "run.json: config")
     node_env, secrets = node_environment(config, env, settings)
     refuse_missing_backends(workflow, node_env)
     goal = record.get("goal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -43,7 +44,6 @@ from git_wf.ops.live import (
     node_environment,
     notice_event,
     refuse_errors,
-    refuse_later_tables,
     refuse_missing_backends,
     settings_at,
     start_live,
@@ -58,6 +58,7 @@ from git_wf.ops.project import (
     state_root,
 )
 from git_wf.ops.resume import take_up
+from git_wf.ops.sharing import require_remote, shared
 from git_wf.ops.workflow import Workflow, load_workflow, read_project_tables
 from git_wf.store.files import remove_tree, write_atomic
 from git_wf.store.opened import Checkout, read_checkout
@@ -103,7 +104,6 @@ def prepare(
     """Reads and checks a workflow. Raises `WorkflowInvalid` for every reason not to run it."""
     workflow = load_workflow(path, project_tables, options.inputs)
     refuse_errors(workflow)
-    refuse_later_tables(workflow.config, str(path))
     inputs = {**workflow.config.run.inputs, **options.inputs}
     env, secrets = node_environment(workflow.config, host.env, settings)
     goal = _goal(workflow, options, inputs, env)
@@ -113,7 +113,13 @@ def prepare(
 
 
 def refuse_worktrees(workflow: Workflow) -> None:
-    """A run in place has one worktree; branches and child workflows need one each."""
+    """A run in place has one worktree; branches and child workflows need one each. It has no
+    checkpoints that could be pushed."""
+    if workflow.config.run.push.remote:
+        raise UserError(
+            "'run.push.remote' cannot be used in place: there are no checkpoints",
+            hint="leave it out, or run it in a worktree: without --in-place",
+        )
     children = workflow.graph.of_kind(MANAGER_LOOP)
     if children:
         raise UserError(
@@ -178,6 +184,8 @@ def _run_in_worktree(
     run_id = new_run_id(project.host, options.run_id, lambda: moment_of_new_run(project))
     _refuse_existing(project, run_id)
     wants = not options.no_snapshot and wants_snapshot(project.host.env, prepared.workflow.config)
+    pushed_to = prepared.workflow.config.run.push.remote
+    require_remote(project, run_id, pushed_to)
     require_state_directory(project.state_dir)
     saved = save_before_run(project.host, run_id, workflow=path, in_place=None) if wants else []
     lock = take_run_lock(project, run_id)
@@ -186,25 +194,31 @@ def _run_in_worktree(
     except BaseException:
         lock.release()
         raise
-    try:
-        with start_base(project, checkout, dirty, run_id, excludes) as base:
-            live = start_live(project, prepared, options.labels, run_id, base, excludes, listen)
-    except BaseException:
-        remove_tree(project.run_dir(run_id))
-        lock.release()
-        raise
-    try:
-        for code, text in (*base.notices, *_start_notices(project), *saved):
-            live.notice(code, text)
-        conclusion = walk(
-            live.engine_run, None, live.recorder, live.journal, project.clock, cancel=cancel,
-            secrets=prepared.secrets, first_delay=project.settings.retry_delay, people=people,
-            children=RunChildren(project, prepared, options.answering, listen, take_up),
-        )  # fmt: skip
-        worktree = finish(project, live, conclusion, options.keep_worktree)
-    finally:
-        live.close()
-        lock.release()
+    with contextlib.ExitStack() as stack:
+        stack.callback(lock.release)
+        is_claimed = pushed_to is not None
+        sharing = stack.enter_context(
+            shared(project, run_id, pushed_to, cancel, is_claimed=is_claimed)
+        )
+        try:
+            with start_base(project, checkout, dirty, run_id, excludes) as base:
+                live = start_live(project, prepared, options.labels, run_id, base, excludes, listen)
+        except BaseException:
+            remove_tree(project.run_dir(run_id))
+            raise
+        try:
+            for code, text in (*base.notices, *_start_notices(project), *saved):
+                live.notice(code, text)
+            conclusion = walk(
+                live.engine_run, None, live.recorder, sharing.hear(live.journal, live.notice),
+                project.clock, cancel=cancel,
+                secrets=prepared.secrets, first_delay=project.settings.retry_delay, people=people,
+                children=RunChildren(project, prepared, options.answering, listen, take_up),
+            )  # fmt: skip
+            worktree = finish(project, live, conclusion, options.keep_worktree)
+        finally:
+            live.close()
+        unshared = sharing.end()
     return Ended(
         run_id=run_id,
         conclusion=conclusion,
@@ -213,6 +227,7 @@ def _run_in_worktree(
         base_branch=base.branch if base.uncommitted_on is None else None,
         worktree=worktree,
         run_dir=project.run_dir(run_id),
+        unshared=unshared,
     )
 
 

@@ -16,7 +16,10 @@ from git_wf.store.refs import RefUpdate
 from git_wf.store.repo import Repo
 
 # What git says of a ref that is not any more what the push expected of it.
-_LOST = ("stale info", "cannot lock ref", "incorrect old value", "fetch first", "failed to update")
+_LOST = (
+    "stale info", "cannot lock ref", "incorrect old value", "fetch first", "failed to update",
+    "transaction failed",
+)  # fmt: skip
 _NO_ATOMIC = "does not support --atomic"
 _NO_ACCESS = (
     "could not read Username", "Authentication failed", "Permission denied", "prompts disabled",
@@ -183,3 +186,17 @@ def contains(repo: Repo, roots: Sequence[str], commit: Oid) -> bool:
     """Whether a ref of `roots` (a ref, or a directory) has a commit in its past."""
     done = repo.run("for-each-ref", "--count=1", f"--contains={commit}", *roots, ok=(0, 128, 129))
     return done.returncode == 0 and bool(done.stdout)
+
+
+def empty_commit(repo: Repo, message: str, identity_env: Mapping[str, str]) -> Oid:
+    """A commit without files, which no ref holds yet."""
+    tree = os.fsdecode(repo.git("mktree", stdin=b"")).strip()
+    made = repo.git("commit-tree", tree, "-F", "-", stdin=message.encode(), env=identity_env)
+    return Oid(os.fsdecode(made).strip())
+
+
+def set_branch_remote(repo: Repo, branch: str, remote: str) -> None:
+    """Where a branch goes to and comes from, as git itself keeps it."""
+    key = f"branch.{branch}.remote"
+    if remote in remote_names(repo) and repo.config_values().get(key, [""])[-1] != remote:
+        repo.git("config", "--replace-all", key, remote)

@@ -90,8 +90,15 @@ def files(repo: Path) -> None:
         ),
         (
             "run push.toml",
-            "error: push.toml: 'run.push.remote' is not supported by this version of git-wf\n"
-            "hint: leave it out, and git push REMOTE wf/run/RUN refs/wf/meta/RUN after the run",
+            "error: remote 'origin': 'origin' does not appear to be a git repository\n"
+            "hint: git remote -v lists the remotes\n"
+            "hint: leave 'run.push.remote' out of the run config",
+        ),
+        (
+            "run --in-place push.toml",
+            "error: 'run.push.remote' cannot be used in place: "
+            "there are no checkpoints\n"
+            "hint: leave it out, or run it in a worktree: without --in-place",
         ),
         (
             "run exclude.toml",
