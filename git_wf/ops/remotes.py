@@ -35,9 +35,10 @@ def _is_address(project: Project, word: str) -> bool:
 
 
 def remote_of_run(project: Project, run: str) -> str | None:
-    """Where a run was pushed to, or fetched from."""
+    """Where a run was pushed to, or fetched from; a `.` stands for this repository."""
     key = f"branch.{project.settings.names.short_branch(run)}.remote"
-    return project.repo.config_values().get(key, [None])[-1]
+    name = project.repo.config_values().get(key, ["."])[-1]
+    return None if name == "." else name
 
 
 def remember_remote(project: Project, remote: Remote, run: str) -> None:

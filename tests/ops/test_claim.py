@@ -207,6 +207,12 @@ def test_without_the_remote(wf: Program, repo: Path, origin: Path) -> None:
     wf.ok("resume", "--no-claim")
 
 
+def test_a_branch_that_tracks_one_of_this_repository(wf: Program, repo: Path, origin: Path) -> None:
+    origin.rename(origin.with_name("gone.git"))
+    git("config", f"branch.wf/run/{run_id(1)}.remote", ".", cwd=repo)
+    wf.ok("resume")
+
+
 def test_a_claim_tells_who(repo: Path, origin: Path) -> None:
     held = take(opened(repo)[0])
     told = git("log", "-1", "--format=%B", f"refs/wf/claim/{run_id(1)}", cwd=origin)

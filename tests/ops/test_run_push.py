@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import git
 from tests.program import Program, run_id, write_workflow
+from tests.tree import ROOT
 
 CONFIG = '_version = 1\n[workflow]\ngraph = "w.dot"\n[run.push]\nremote = "origin"\n'
 
@@ -76,3 +80,35 @@ def test_a_secret_stays_here(wf: Program, repo: Path, origin: Path, tmp_path: Pa
     assert "secrets found in what would leave this machine" in result.err
     assert token not in result.err
     assert runs(origin) == ""
+
+
+def test_a_run_whose_claim_is_taken_over_stops(
+    wf: Program, repo: Path, origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("git_wf.ops.sharing.RENEWED", 0.1)
+    steal = f"git --git-dir={origin} update-ref refs/wf/claim/$GIT_WF_RUN_ID refs/heads/main"
+    body = f'a [script="{steal}; sleep 60"] b [script="date >b"] start -> a -> b -> exit'
+    result = wf("run", workflow(tmp_path, body))
+    assert result.status == 130
+    assert "the claim on the run is lost: 'refs/wf/claim/" in result.err
+    assert git("rev-parse", f"refs/wf/claim/{run_id(1)}", cwd=origin) == git(
+        "rev-parse", "main", cwd=repo
+    )
+
+
+def test_a_claim_is_renewed(repo: Path, origin: Path, tmp_path: Path) -> None:
+    """By a clock that goes on: a claim tells when it was made."""
+    git("config", "core.logAllRefUpdates", "always", cwd=origin)
+    seen = f"git --git-dir={origin} log -g --format=%H refs/wf/claim/$GIT_WF_RUN_ID | sort -u"
+    loop = f"[ $({seen} | wc -l) -ge 2 ] && exit 0; sleep 0.05"
+    body = f'a [script="for i in $(seq 200); do {loop}; done; exit 1"] start -> a -> exit'
+    path = workflow(tmp_path, body)
+    code = (
+        "import git_wf.ops.sharing as sharing; sharing.RENEWED = 0.1\n"
+        "from git_wf.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", path], cwd=repo, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
