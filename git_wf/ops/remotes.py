@@ -104,5 +104,6 @@ def _run_of(names: Names, ref: RefName) -> RunId | None:
 
 
 def _far(meta: RefName, plain: Mapping[RefName, Oid], hosted: Mapping[RefName, Oid]) -> Far:
-    is_hosted = meta not in plain and meta in hosted
+    # With `wf.metaNamespace` the state is on a branch anyway, and tells nothing of the host.
+    is_hosted = bool(hosted) and (meta not in plain or meta.startswith("refs/heads/"))
     return Far({**plain, **hosted} if is_hosted else plain, is_hosted)

@@ -26,6 +26,9 @@ start -> fan
 fan -> a -> join
 fan -> b -> join
 join -> exit"""
+CHAIN = (
+    'a [script="date >a"] b [script="date >b"] c [script="date >c"] start -> a -> b -> c -> exit'
+)
 TOKEN = "ghp_" + "A1b2" * 9  # of the form of a token, and none
 
 
@@ -226,6 +229,28 @@ def test_a_host_that_takes_branches_only(
     loop.wf.ok("push")
     hosted = {ref.replace("refs/wf/", "refs/heads/wf/"): oid for ref, oid in all_refs(loop).items()}
     assert of_runs(origin) == hosted
+
+
+def test_metadata_on_branches(wf: Program, repo: Path, tmp_path: Path) -> None:
+    """What rewinds left is pushed to branches too, once and not again."""
+    path = tmp_path / "origin.git"
+    git("init", "-q", "--bare", str(path), cwd=tmp_path)
+    refuse_by_hiding(path)
+    git("push", "-q", str(path), "main", cwd=repo)
+    git("clone", "-q", f"file://{path}", "other", cwd=tmp_path)
+    git("remote", "add", "origin", f"file://{path}", cwd=repo)
+    for place in (repo, tmp_path / "other"):
+        config(place, "wf.metaNamespace", "refs/heads/wf/meta")
+    wf.ok("run", write_workflow(tmp_path / "w.dot", CHAIN))
+    wf.ok("push")
+    for target in ("b", "a"):
+        wf.ok("rewind", target)
+        wf.ok("push")
+        assert of_runs(path) == {ref.replace("refs/wf/", "refs/heads/wf/"): oid
+                                 for ref, oid in of_runs(repo).items()}  # fmt: skip
+    assert wf.ok("push").out.endswith("is at origin already\n")
+    wf.ok("fetch", cwd=tmp_path / "other")
+    assert of_runs(tmp_path / "other") == of_runs(repo)
 
 
 def test_a_host_that_refuses_all(loop: LoopRun, origin: Path) -> None:
