@@ -90,7 +90,7 @@ class RunConfig(_Table):
     workflow: WorkflowTable = msgspec.field(default_factory=WorkflowTable)
     run: RunTable = msgspec.field(default_factory=RunTable)
     checkpoint: CheckpointTable = msgspec.field(default_factory=CheckpointTable)
-    checkpoints: CheckpointsTable = msgspec.field(default_factory=CheckpointsTable)
+    checkpoints: CheckpointsTable | None = None
     agents: dict[str, Agent | str] = {}
 
 

@@ -22,7 +22,7 @@ def wants_snapshot(env: Mapping[str, str], config: RunConfig) -> bool:
     """What the environment says, else `checkpoints.auto`, else yes. Raises `UserError`."""
     word = env.get(VARIABLE)
     if not word:
-        return config.checkpoints.auto
+        return config.checkpoints is None or config.checkpoints.auto
     if word.lower() not in _WORDS:
         raise UserError(f"{VARIABLE}: '{word}' is neither on nor off", hint=f"{VARIABLE}=off")
     return _WORDS[word.lower()]

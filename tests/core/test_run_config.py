@@ -48,7 +48,7 @@ def told(data: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     return caught.value.message.removeprefix("run.toml: "), caught.value.hints
 
 
-TOP = "known in the top level: _version, agents, checkpoint, run, workflow"
+TOP = "known in the top level: _version, agents, checkpoint, checkpoints, run, workflow"
 
 
 @pytest.mark.parametrize(
