@@ -388,9 +388,11 @@ def end_processes(
             _signal_all(groups, found, signal.SIGKILL)
             break
         meanwhile()
+    late = set(marked_processes(marks)) - found  # that one of them started since
+    _signal_all([], late, signal.SIGKILL)
     if leader is not None:
         leader.wait()
-    return sorted(found)
+    return sorted(found | late)
 
 
 def marked_processes(marks: Mapping[str, str]) -> Iterator[int]:

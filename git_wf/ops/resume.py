@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -413,10 +414,10 @@ def _live(project: Project, found: _Found, slot: Slot, listen: Listener) -> Live
 
 def _end_leftovers(project: Project, found: _Found) -> None:
     """A node's processes can outlive a killed engine: they must not write any more."""
-    left = leftover_processes(run_marks(found.run.run_id, project.repo.key))
+    marks = run_marks(found.run.run_id, project.repo.key)
+    left, alive = end_processes(partial(leftover_processes, marks), project.host.clock)
     if not left:
         return
-    alive = end_processes(left, project.host.clock)
     found.note("leftover_processes", f"ended {len(left) - len(alive)} processes of the run")
     for process in alive:
         found.note("leftover_processes", f"process {process.pid} cannot be ended")
@@ -814,7 +815,7 @@ def _walk_in_place(
     try:
         repository = str(record.get("repository") or "")
         engine_run = engine_view(prepared, run_id, {"worktree": str(top)}, repository)
-        end_processes(leftover_processes(engine_run.marks), host.clock)
+        end_processes(partial(leftover_processes, engine_run.marks), host.clock)
         conclusion = walk(
             engine_run, checkpoint, DiskRecorder(run_dir, top), journal, host.clock,
             recorded=Recorded(None, None), cancel=cancel, secrets=prepared.secrets,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from git_wf.core.names import RunId, run_marks
 from git_wf.errors import Conflict, UserError
@@ -62,7 +63,7 @@ def end_leftovers(project: Project, runs: Sequence[RunId]) -> None:
     for run in runs:
         if belongings.worktrees_of(project, run):
             marks = run_marks(run, project.repo.key)
-            end_processes(leftover_processes(marks), project.host.clock)
+            end_processes(partial(leftover_processes, marks), project.host.clock)
 
 
 def kept_until(project: Project, moment: datetime) -> datetime | None:

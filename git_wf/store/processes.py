@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,14 +60,20 @@ def leftover_processes(marks: Mapping[str, str]) -> list[Process]:
 
 
 def end_processes(
-    processes: Sequence[Process], clock: Clock, grace_seconds: float = GRACE
-) -> list[Process]:
-    """TERM, a pause while any of them lives, KILL. Returns those that live on all the same."""
-    left = _signal(processes, signal.SIGTERM)
-    left = _wait(left, clock, grace_seconds)
-    if left:
-        left = _wait(_signal(left, signal.SIGKILL), clock, _KILLED)
-    return left
+    find: Callable[[], Sequence[Process]], clock: Clock, grace_seconds: float = GRACE
+) -> tuple[list[Process], list[Process]]:
+    """TERM, a pause while any of them lives, KILL, until `find` finds no more of them: a process
+    can have started another one since. Returns what was found, and what lives on all the same.
+    """
+    found = _signal(find(), signal.SIGTERM)
+    _wait(found, clock, grace_seconds)
+    deadline = clock.monotonic() + _KILLED
+    while left := _signal(find(), signal.SIGKILL):
+        found += [process for process in left if process not in found]
+        left = _wait(left, clock, _KILLED)
+        if clock.monotonic() >= deadline:
+            break
+    return found, left
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals) -> list[Process]:
